@@ -1,0 +1,338 @@
+//! Choosing for callers who run the work themselves: ops and candidates by name.
+
+use std::time::Duration;
+
+use crate::backend::Backend;
+use crate::decision::{Decision, Explanation, Prediction, Reason, Ticket};
+use crate::explain::{Line, explanation};
+use crate::learn::{Pick, bits};
+use crate::outcome::{Cost, Outcome, Rejection};
+use crate::selector::{Mode, Selector};
+use crate::state::{Look, MAX_VARIANTS, OpState, Timed};
+use crate::workload::Workload;
+
+/// The numbers of a call's candidates, in the caller's order.
+struct Candidates {
+    ids: [u8; MAX_VARIANTS],
+    count: usize,
+    mask: u64,
+}
+
+impl Candidates {
+    fn index_of(&self, id: u8) -> usize {
+        self.ids[..self.count]
+            .iter()
+            .position(|known| *known == id)
+            .unwrap_or(0)
+    }
+}
+
+impl Selector {
+    /// Chooses one of the candidates for a workload. The caller runs it and reports what happened
+    /// with [`record`](Self::record).
+    ///
+    /// The op and its candidates need no declaration: names are made known on first use, up to
+    /// 1,024 ops with 64 candidates each. The first candidate is the reference: it serves in
+    /// reference mode, and where there is no room to learn.
+    ///
+    /// ```
+    /// use std::time::Instant;
+    /// use pointsman::{Outcome, Selector, Workload};
+    ///
+    /// # let selector = Selector::builder().in_memory().build()?;
+    /// let x = vec![1.0f64; 1000];
+    /// let decision = selector.decide("sum", &Workload::new([x.len()]), &["forward", "backward"]);
+    /// let start = Instant::now();
+    /// let sum: f64 = match decision.variant() {
+    ///     "forward" => x.iter().sum(),
+    ///     _ => x.iter().rev().sum(),
+    /// };
+    /// selector.record(&decision, Outcome::took(start.elapsed()));
+    /// assert_eq!(sum, 1000.0);
+    /// # Ok::<(), pointsman::BuildError>(())
+    /// ```
+    pub fn decide<'c>(
+        &self,
+        op: &str,
+        workload: &Workload,
+        candidates: &[&'c str],
+    ) -> Decision<'c> {
+        let decided = self.find_op(op, |index, state| {
+            let found = self.candidates(state, candidates);
+            if found.mask == 0 {
+                return None;
+            }
+            let eligible = self.eligible_by_name(state, workload, &found);
+            let key = workload.cell_key();
+            let (pick, sampled, weight) = match state.published(key, eligible) {
+                Look::Serve(choice) => (
+                    published_pick(choice.variant, choice.confidence()),
+                    false,
+                    1,
+                ),
+                Look::Due(choice) => (
+                    self.pick(state, workload, key, eligible),
+                    true,
+                    1 << choice.period,
+                ),
+                Look::Ask => {
+                    let pick = self.pick(state, workload, key, eligible);
+                    state.counters.count(pick.variant);
+                    (pick, true, 1)
+                }
+            };
+            let at = found.index_of(pick.variant);
+            Some(Decision {
+                variant: candidates[at],
+                index: at,
+                reason: pick.reason,
+                confidence: pick.confidence,
+                predicted: sampled.then_some(pick.predicted),
+                ticket: Ticket {
+                    selector: self.shared().id,
+                    op: index,
+                    id: pick.variant,
+                    sampled,
+                    nested: crate::thread::nested(),
+                    weight,
+                    key,
+                    best_ns: pick.best_ns,
+                    reserved_ns: pick.reserved_ns,
+                    workload: *workload,
+                },
+            })
+        });
+        decided
+            .flatten()
+            .unwrap_or_else(|| unknown(workload, candidates))
+    }
+
+    /// Reports what happened to a decision's call.
+    ///
+    /// Record every decision once, in any order and from any thread. A decision of another
+    /// selector is ignored.
+    pub fn record(&self, decision: &Decision<'_>, outcome: Outcome) {
+        let ticket = &decision.ticket;
+        // Most calls of a settled op end here.
+        let silent = !ticket.sampled && outcome != Outcome::Failed;
+        if silent || ticket.selector != self.shared().id {
+            return;
+        }
+        self.with_op(ticket.op, |state| {
+            let timed = Timed {
+                workload: &ticket.workload,
+                key: ticket.key,
+                pick: Pick {
+                    variant: ticket.id,
+                    reason: decision.reason,
+                    confidence: decision.confidence,
+                    predicted: decision.predicted.unwrap_or_default(),
+                    best_ns: ticket.best_ns,
+                    reserved_ns: ticket.reserved_ns,
+                    publish: None,
+                },
+                weight: ticket.weight,
+                nested: ticket.nested,
+            };
+            match outcome {
+                Outcome::Took(elapsed) => state.observe(self.shared(), &timed, cost_of(elapsed)),
+                Outcome::WarmUp => state.observe(self.shared(), &timed, Err(Rejection::WarmUp)),
+                Outcome::Cancelled => state.learner().cancel(ticket.reserved_ns),
+                Outcome::Failed => {
+                    let why = "the caller reported a failure".to_owned();
+                    state.failed(self.shared(), &timed, false, why, 0.0);
+                }
+            }
+        });
+    }
+
+    /// Which candidate would be chosen for a workload, and why; prints as a table.
+    pub fn explain(
+        &self,
+        op: &str,
+        workload: &Workload,
+        candidates: &[&str],
+    ) -> Option<Explanation> {
+        self.find_op(op, |_, state| {
+            let found = self.candidates(state, candidates);
+            let eligible = self.eligible_by_name(state, workload, &found);
+            let now_ns = self.shared().clock.now_ns();
+            let lines = found.ids[..found.count]
+                .iter()
+                .enumerate()
+                .map(|(i, id)| Line {
+                    id: *id,
+                    name: candidates[i].to_owned(),
+                    backend: backend_of(candidates[i]),
+                    reference: i == 0,
+                    why_not: (eligible & 1 << id == 0).then(|| {
+                        let quarantined = state.quarantine.why(*id, now_ns);
+                        quarantined.unwrap_or_else(|| {
+                            "ruled out by mode, environment or preference".to_owned()
+                        })
+                    }),
+                    checked: None,
+                })
+                .collect();
+            explanation(self.shared(), state, workload, lines, None, false)
+        })
+    }
+
+    fn pick(&self, state: &OpState, workload: &Workload, key: u64, eligible: u64) -> Pick {
+        let shared = self.shared();
+        if state.quarantine.release(shared.clock.now_ns()) {
+            state.unpublish();
+        }
+        let mut pick = state.decide(shared, workload, key, eligible, true);
+        if shared.mode == Mode::Reference {
+            pick.reason = Reason::Reference;
+        }
+        state.publish(key, eligible, &pick);
+        pick
+    }
+
+    /// The numbers of the candidates. Callers mostly give the same list, so that each name is
+    /// mostly found where it was last time.
+    #[inline]
+    fn candidates(&self, state: &OpState, candidates: &[&str]) -> Candidates {
+        let mut found = Candidates {
+            ids: [0; MAX_VARIANTS],
+            count: 0,
+            mask: 0,
+        };
+        let names = state.names();
+        for (i, candidate) in candidates.iter().enumerate().take(MAX_VARIANTS) {
+            let here = names.get(i).is_some_and(|n| *n.name == **candidate);
+            let at = if here {
+                Some(i)
+            } else {
+                names.iter().position(|n| *n.name == **candidate)
+            };
+            let Some(at) = at else {
+                drop(names);
+                return self.new_candidates(state, candidates);
+            };
+            found.ids[i] = at as u8;
+            found.count = i + 1;
+            found.mask |= 1 << at;
+        }
+        found
+    }
+
+    #[cold]
+    fn new_candidates(&self, state: &OpState, candidates: &[&str]) -> Candidates {
+        let mut found = Candidates {
+            ids: [u8::MAX; MAX_VARIANTS],
+            count: 0,
+            mask: 0,
+        };
+        for (i, candidate) in candidates.iter().enumerate().take(MAX_VARIANTS) {
+            found.count = i + 1;
+            if crate::op::valid_name("variant", candidate).is_err() {
+                continue;
+            }
+            if let Some(id) = state.register(
+                candidate,
+                0,
+                backend_of(candidate),
+                &self.shared().calibration,
+            ) {
+                found.ids[i] = id;
+                found.mask |= 1 << id;
+            }
+        }
+        self.teach(state);
+        found
+    }
+
+    #[inline]
+    fn eligible_by_name(&self, state: &OpState, workload: &Workload, found: &Candidates) -> u64 {
+        let shared = self.shared();
+        let mut mask = found.mask & !state.quarantine.mask();
+        if mask == 0 {
+            mask = found.mask; // everybody failed lately: somebody must serve
+        }
+        let plain = shared.env.force.is_empty() && shared.env.disable.is_empty();
+        if plain && workload.preference().is_none() && shared.mode != Mode::Reference {
+            return mask;
+        }
+        self.restricted(state, workload, found, mask)
+    }
+
+    #[cold]
+    fn restricted(
+        &self,
+        state: &OpState,
+        workload: &Workload,
+        found: &Candidates,
+        mask: u64,
+    ) -> u64 {
+        let shared = self.shared();
+        if shared.mode == Mode::Reference {
+            let first = found.ids[..found.count].iter().find(|id| **id != u8::MAX);
+            return first.map_or(mask, |id| 1 << id);
+        }
+        let names = state.names();
+        let all: Vec<(&str, Backend)> = names.iter().map(|n| (&*n.name, n.backend)).collect();
+        let or = |wanted: u64, otherwise: u64| if wanted == 0 { otherwise } else { wanted };
+        let mut mask = mask;
+        mask = or(
+            mask & !shared.env.disable.lenient_mask(&state.name, &all),
+            mask,
+        );
+        mask = or(
+            mask & shared.env.force.lenient_mask(&state.name, &all),
+            mask,
+        );
+        let preferred = |id: &u8| Some(all[usize::from(*id)].1) == workload.preference();
+        or(
+            bits(mask).filter(preferred).fold(0, |m, id| m | 1 << id),
+            mask,
+        )
+    }
+}
+
+/// A candidate that is named like a backend runs there; of others nothing is known.
+fn backend_of(candidate: &str) -> Backend {
+    let unknown = || Backend::custom("unknown").unwrap_or(Backend::Scalar);
+    candidate.parse().unwrap_or_else(|_| unknown())
+}
+
+fn cost_of(elapsed: Duration) -> Result<Cost, Rejection> {
+    Cost::from_ns(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
+}
+
+fn published_pick(variant: u8, confidence: f64) -> Pick {
+    Pick {
+        variant,
+        reason: Reason::Historical,
+        confidence,
+        predicted: Prediction::default(),
+        best_ns: 0.0,
+        reserved_ns: 0.0,
+        publish: None,
+    }
+}
+
+/// There is no room to learn, or no candidate: the first serves.
+fn unknown<'c>(workload: &Workload, candidates: &[&'c str]) -> Decision<'c> {
+    Decision {
+        variant: candidates.first().copied().unwrap_or(""),
+        index: 0,
+        reason: Reason::Unknown,
+        confidence: 0.0,
+        predicted: None,
+        ticket: Ticket {
+            selector: 0,
+            op: 0,
+            id: 0,
+            sampled: false,
+            nested: false,
+            weight: 0,
+            key: 0,
+            best_ns: 0.0,
+            reserved_ns: 0.0,
+            workload: *workload,
+        },
+    }
+}

@@ -1,0 +1,201 @@
+//! The wrong-result guard: a variant is compared with the reference before it serves.
+//!
+//! The check runs on samples made for the purpose, never on the caller's data, once per block of
+//! cells (the features between the same powers of two): its smallest and its largest sizes, odd
+//! sizes, and the size of the call that asked.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::op::Op;
+use crate::store::Fact;
+use crate::workload::{Cell, MAX_FEATURES, Workload};
+
+/// Most blocks remembered per op.
+const MAX_BLOCKS: usize = 8192;
+
+/// How to check the variants of an op against its reference.
+///
+/// ```
+/// use pointsman::{Op, Verify, Workload};
+///
+/// struct Sum;
+/// impl Op for Sum {
+///     type Args<'a> = &'a [f64];
+///     type Output = f64;
+///     fn name(&self) -> &str {
+///         "sum"
+///     }
+///     fn workload(&self, x: &&[f64]) -> Workload {
+///         Workload::new([x.len()])
+///     }
+/// }
+///
+/// impl Verify for Sum {
+///     type Sample = Vec<f64>;
+///     fn sample(&self, workload: &Workload, seed: u64) -> Vec<f64> {
+///         (0..workload.size()).map(|i| ((i * 37 + seed) % 100) as f64).collect()
+///     }
+///     fn args<'a>(&self, sample: &'a mut Vec<f64>) -> &'a [f64] {
+///         sample
+///     }
+///     fn agrees(&self, expected: (&Vec<f64>, &f64), got: (&Vec<f64>, &f64)) -> bool {
+///         // n additions of numbers up to 100, in any order.
+///         let n = expected.0.len() as f64;
+///         (expected.1 - got.1).abs() <= n * n * 100.0 * f64::EPSILON
+///     }
+/// }
+/// ```
+pub trait Verify: Op {
+    /// Arguments that own their data.
+    type Sample: 'static;
+
+    /// Arguments for a call of this workload; the same for the same seed.
+    fn sample(&self, workload: &Workload, seed: u64) -> Self::Sample;
+
+    /// Lends them to a call.
+    fn args<'a>(&self, sample: &'a mut Self::Sample) -> Self::Args<'a>;
+
+    /// Whether two results are the same within rounding: the arguments after the call (which hold
+    /// the result of an op that works in place) and what it returned.
+    fn agrees(
+        &self,
+        expected: (&Self::Sample, &Self::Output),
+        got: (&Self::Sample, &Self::Output),
+    ) -> bool;
+}
+
+/// When variants are checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Checks {
+    /// On a thread of their own; others serve meanwhile.
+    #[default]
+    Background,
+    /// Within the call that wants the variant: slower, and the same every time.
+    Inline,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Agrees,
+    Disagrees(String),
+    /// There was nothing to compare: the variant is kept from serving here, without blame.
+    CannotTell(String),
+}
+
+/// The blocks in which variants have been checked.
+#[derive(Default)]
+pub(crate) struct Checked {
+    agreed: HashMap<u64, u64>,
+    cannot_tell: HashSet<(u64, u8)>,
+    unsaved: Vec<(u8, Cell, Fact)>,
+    pub(crate) checks: u64,
+    pub(crate) spent_ns: u64,
+}
+
+impl Checked {
+    /// Variants that may serve in the block of this workload.
+    pub(crate) fn agreed(&self, workload: &Workload) -> u64 {
+        let block = workload.cell().block().key();
+        self.agreed.get(&block).copied().unwrap_or(0)
+    }
+
+    /// Whether a check of this variant here is worth while.
+    pub(crate) fn is_open(&self, workload: &Workload, variant: u8) -> bool {
+        let block = workload.cell().block().key();
+        !self.cannot_tell.contains(&(block, variant))
+    }
+
+    pub(crate) fn note(&mut self, workload: &Workload, variant: u8, verdict: &Verdict) {
+        let block = workload.cell().block();
+        let key = block.key();
+        match verdict {
+            Verdict::Agrees => {
+                self.load(variant, &block);
+                self.unsaved.push((variant, block, Fact::Agreed));
+            }
+            Verdict::Disagrees(_) => self.unsaved.push((variant, block, Fact::Disagreed)),
+            Verdict::CannotTell(_) => {
+                self.cannot_tell.insert((key, variant));
+            }
+        }
+    }
+
+    pub(crate) fn load(&mut self, variant: u8, block: &Cell) {
+        if self.agreed.len() >= MAX_BLOCKS {
+            self.agreed.clear(); // they are checked again: dear, but bounded and correct
+            self.cannot_tell.clear();
+        }
+        *self.agreed.entry(block.key()).or_default() |= 1 << variant;
+    }
+
+    pub(crate) fn take_unsaved(&mut self) -> Vec<(u8, Cell, Fact)> {
+        std::mem::take(&mut self.unsaved)
+    }
+
+    /// A variant's code has changed: what was checked no longer holds.
+    pub(crate) fn forget(&mut self, variant: u8) {
+        self.agreed
+            .values_mut()
+            .for_each(|mask| *mask &= !(1 << variant));
+        self.cannot_tell.retain(|(_, v)| *v != variant);
+    }
+}
+
+/// The workloads on which a variant is checked for the block of this one.
+pub(crate) fn samples(workload: &Workload) -> Vec<Workload> {
+    let count = workload.features().len();
+    let (low, high) = workload.cell().block_bounds();
+    let (low, high) = (&low[..count], &high[..count]);
+    let mut odd = [0.0; MAX_FEATURES];
+    let mut middle = [0.0; MAX_FEATURES];
+    for i in 0..count {
+        // Odd, and one past a multiple of every vector width; odd again, in the middle.
+        odd[i] = if high[i] > low[i] {
+            low[i] + 1.0
+        } else {
+            low[i]
+        };
+        middle[i] = ((low[i] + high[i]) / 2.0).floor();
+        if middle[i] % 2.0 == 0.0 && middle[i] < high[i] {
+            middle[i] += 1.0;
+        }
+    }
+    let mut out = Vec::with_capacity(5);
+    for features in [
+        low,
+        &odd[..count],
+        &middle[..count],
+        workload.features(),
+        high,
+    ] {
+        let sample = workload.with_features(features);
+        if !out.contains(&sample) {
+            out.push(sample);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_cover_both_ends_odd_sizes_and_the_call_itself() {
+        let sizes = |n: usize| -> Vec<u64> {
+            samples(&Workload::new([n]))
+                .iter()
+                .map(Workload::size)
+                .collect()
+        };
+        assert_eq!(sizes(700), [512, 513, 767, 700, 1023]);
+        assert_eq!(sizes(1), [1]);
+        assert_eq!(sizes(0), [0]);
+        assert_eq!(sizes(2), [2, 3]);
+        let square = samples(&Workload::new([64, 100]));
+        assert!(square.contains(&Workload::new([64, 64])));
+        assert!(square.contains(&Workload::new([127, 127])));
+    }
+}

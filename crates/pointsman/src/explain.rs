@@ -1,0 +1,119 @@
+//! Puts an explanation together from what the op knows.
+
+use crate::backend::Backend;
+use crate::decision::{Explanation, Reason, VariantReport};
+use crate::learn::Pick;
+use crate::policy::adaptive::{Candidate, confidence};
+use crate::selector::{Mode, Shared};
+use crate::state::OpState;
+use crate::workload::Workload;
+
+/// What is known of a variant before the learner is asked.
+pub(crate) struct Line {
+    pub(crate) id: u8,
+    pub(crate) name: String,
+    pub(crate) backend: Backend,
+    pub(crate) reference: bool,
+    pub(crate) why_not: Option<String>,
+    pub(crate) checked: Option<bool>,
+}
+
+/// Explains the pick that was made for this workload, or the one that would be made now.
+pub(crate) fn explanation(
+    shared: &Shared,
+    state: &OpState,
+    workload: &Workload,
+    lines: Vec<Line>,
+    pick: Option<&Pick>,
+    forced: bool,
+) -> Explanation {
+    let now_ns = shared.clock.now_ns();
+    let mut learner = state.learner();
+    let candidate = |learner: &mut crate::learn::Learner, line: &Line| Candidate {
+        variant: line.id,
+        prediction: learner.predict(workload, line.id, now_ns),
+        tries: 0,
+    };
+    let all: Vec<Candidate> = lines
+        .iter()
+        .map(|line| candidate(&mut learner, line))
+        .collect();
+    let may = |(line, _): &(&Line, &Candidate)| line.why_not.is_none();
+    let eligible: Vec<Candidate> = lines
+        .iter()
+        .zip(&all)
+        .filter(may)
+        .map(|(_, c)| *c)
+        .collect();
+    // What has been chosen here stands; in a cell nobody has called, the lowest prediction would.
+    let serving: Vec<u8> = lines
+        .iter()
+        .filter(|l| l.why_not.is_none() && l.checked != Some(false))
+        .map(|l| l.id)
+        .collect();
+    let incumbent = learner
+        .incumbent(workload)
+        .filter(|id| serving.contains(id));
+    let lowest = || {
+        let of = |id: &u8| {
+            eligible
+                .iter()
+                .find(|c| c.variant == *id)
+                .map(|c| c.prediction.ns())
+        };
+        serving.iter().min_by(|a, b| {
+            of(a)
+                .unwrap_or(f64::MAX)
+                .total_cmp(&of(b).unwrap_or(f64::MAX))
+        })
+    };
+    let reference = lines.iter().find(|l| l.reference).map(|l| l.id);
+    let chosen = match pick {
+        Some(pick) => Some(pick.variant),
+        None => incumbent.or_else(|| lowest().copied()).or(reference),
+    };
+    let measured = chosen.is_some_and(|id| learner.counts(workload, id).0 > 0);
+    let reason = match pick {
+        Some(pick) => pick.reason,
+        None if shared.mode == Mode::Reference => Reason::Reference,
+        None if forced => Reason::Forced,
+        None if serving.len() < 2 => Reason::OnlyEligible,
+        None if shared.mode == Mode::Frozen => Reason::Frozen,
+        None if measured => Reason::Historical,
+        None => Reason::Prior,
+    };
+    let sure = |id: u8| match eligible.iter().find(|c| c.variant == id) {
+        Some(candidate) => confidence(candidate, &eligible),
+        None => 0.0,
+    };
+    let variants: Vec<VariantReport> = lines
+        .into_iter()
+        .zip(&all)
+        .map(|(line, candidate)| {
+            let (samples, failures) = learner.counts(workload, line.id);
+            VariantReport {
+                name: line.name,
+                backend: line.backend,
+                reference: line.reference,
+                why_not: line.why_not,
+                predicted: candidate.prediction,
+                samples,
+                failures,
+                confidence: sure(line.id),
+                checked: line.checked,
+            }
+        })
+        .collect();
+    drop(learner);
+    Explanation {
+        op: state.name.to_string(),
+        workload: *workload,
+        mode: shared.mode,
+        chosen: chosen.map_or_else(String::new, |id| state.name_of(id)),
+        reason,
+        confidence: chosen.map_or(0.0, sure),
+        took_ns: None,
+        failed: Vec::new(),
+        variants,
+    }
+}

@@ -1,0 +1,231 @@
+//! Step 5 of a call: a variant that fails is kept from harm, and from serving, for a while.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+
+use crate::decision::human_ns;
+use crate::error::{BoxError, Failure};
+
+/// First quarantine; each further one is twice as long.
+const FIRST_NS: u64 = 1_000_000_000;
+
+/// Longest quarantine: a device that comes back is found within the hour.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// Errors in a row that quarantine a variant. One may be this call's fault; a panic never is.
+const ERRORS_IN_A_ROW: u32 = 2;
+
+/// Runs a variant and turns whatever goes wrong into a value.
+#[inline]
+pub(crate) fn attempt<T>(run: impl FnOnce() -> Result<T, BoxError>) -> Result<T, Caught> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(Caught::Error(error)),
+        Err(payload) => Err(Caught::Panic(payload)),
+    }
+}
+
+/// What was caught.
+pub(crate) enum Caught {
+    Error(BoxError),
+    Panic(Box<dyn Any + Send>),
+}
+
+impl Caught {
+    pub(crate) fn is_panic(&self) -> bool {
+        matches!(self, Caught::Panic(_))
+    }
+
+    pub(crate) fn into_failure(self) -> Failure {
+        match self {
+            Caught::Error(error) => Failure::Error(error),
+            Caught::Panic(payload) => Failure::Panic(panic_message(payload.as_ref())),
+        }
+    }
+}
+
+/// The text a panic was raised with.
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
+    if let Some(text) = payload.downcast_ref::<&str>() {
+        (*text).to_owned()
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "a panic without a message".to_owned()
+    }
+}
+
+/// Who is in quarantine, and why.
+#[derive(Default)]
+pub(crate) struct Quarantine {
+    /// One bit per variant in quarantine: all that the hot path reads.
+    mask: AtomicU64,
+    /// One bit per variant whose failures are remembered, so that success needs no lock.
+    suspects: AtomicU64,
+    cases: Mutex<HashMap<u8, Case>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Case {
+    in_a_row: u32,
+    /// Quarantines so far without a success in between.
+    times: u32,
+    until_ns: Option<u64>,
+    /// Gave a wrong result: no time heals that.
+    wrong: bool,
+    why: String,
+    total: u64,
+}
+
+impl Quarantine {
+    #[inline]
+    pub(crate) fn mask(&self) -> u64 {
+        self.mask.load(Relaxed)
+    }
+
+    fn cases(&self) -> MutexGuard<'_, HashMap<u8, Case>> {
+        self.cases.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Notes a failure; true if the variant is quarantined for it.
+    pub(crate) fn failed(&self, variant: u8, panicked: bool, why: String, now_ns: u64) -> bool {
+        let mut cases = self.cases();
+        self.suspects.fetch_or(1 << variant, Relaxed);
+        let case = cases.entry(variant).or_default();
+        case.in_a_row += 1;
+        case.why = why;
+        if !panicked && case.in_a_row < ERRORS_IN_A_ROW {
+            return false;
+        }
+        let length = FIRST_NS
+            .saturating_mul(1 << case.times.min(20))
+            .min(LONGEST_NS);
+        case.until_ns = Some(now_ns.saturating_add(length));
+        case.times += 1;
+        case.total += 1;
+        self.mask.fetch_or(1 << variant, Relaxed);
+        true
+    }
+
+    /// Notes that a variant gave a wrong result.
+    pub(crate) fn wrong(&self, variant: u8, why: String) {
+        let mut cases = self.cases();
+        let case = cases.entry(variant).or_default();
+        case.wrong = true;
+        case.total += 1;
+        case.why = why;
+        self.mask.fetch_or(1 << variant, Relaxed);
+    }
+
+    /// Notes that a variant served: earlier failures no longer count against it.
+    pub(crate) fn served(&self, variant: u8) {
+        if self.suspects.load(Relaxed) & 1 << variant == 0 {
+            return;
+        }
+        let mut cases = self.cases();
+        self.suspects.fetch_and(!(1 << variant), Relaxed);
+        if let Some(case) = cases.get_mut(&variant) {
+            case.in_a_row = 0;
+            case.times = 0;
+        }
+    }
+
+    /// Releases whose time is over; true if anybody was.
+    pub(crate) fn release(&self, now_ns: u64) -> bool {
+        if self.mask() == 0 {
+            return false;
+        }
+        let mut released = 0;
+        for (variant, case) in self.cases().iter_mut() {
+            if !case.wrong && case.until_ns.is_some_and(|until| until <= now_ns) {
+                case.until_ns = None;
+                // One more error, not two, sends it back.
+                case.in_a_row = ERRORS_IN_A_ROW - 1;
+                released |= 1 << variant;
+            }
+        }
+        self.mask.fetch_and(!released, Relaxed);
+        released != 0
+    }
+
+    /// Why and for how long a variant is in quarantine.
+    pub(crate) fn why(&self, variant: u8, now_ns: u64) -> Option<String> {
+        let cases = self.cases();
+        let case = cases.get(&variant)?;
+        if case.wrong {
+            return Some(format!("quarantined: {}", case.why));
+        }
+        let left = case.until_ns?.saturating_sub(now_ns);
+        Some(format!(
+            "quarantined for {}: {}",
+            human_ns(left as f64),
+            case.why
+        ))
+    }
+
+    /// Quarantines so far, of all variants.
+    pub(crate) fn total(&self) -> u64 {
+        self.cases().values().map(|case| case.total).sum()
+    }
+
+    /// Forgets failures; wrong results stay.
+    pub(crate) fn reset(&self) {
+        let mut cases = self.cases();
+        cases.retain(|_, case| case.wrong);
+        let kept = cases.keys().fold(0, |mask, variant| mask | 1 << variant);
+        self.mask.store(kept, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quarantine_backs_off_and_ends() {
+        let quarantine = Quarantine::default();
+        let mut now = 0;
+        for seconds in [1, 2, 4, 8] {
+            assert!(quarantine.failed(3, true, "boom".into(), now));
+            assert_eq!(quarantine.mask(), 0b1000);
+            let why = quarantine.why(3, now).unwrap();
+            assert!(
+                why.contains("boom") && why.contains(&format!("{seconds}.00 s")),
+                "{why}"
+            );
+            now += seconds * 1_000_000_000 - 1;
+            assert!(!quarantine.release(now));
+            now += 1;
+            assert!(quarantine.release(now));
+            assert_eq!((quarantine.mask(), quarantine.why(3, now)), (0, None));
+        }
+        for _ in 0..40 {
+            quarantine.failed(3, true, String::new(), now);
+        }
+        assert!(quarantine.release(now + LONGEST_NS), "never for good");
+        quarantine.served(3);
+        quarantine.failed(3, true, String::new(), now);
+        assert!(quarantine.release(now + FIRST_NS), "a success starts over");
+    }
+
+    #[test]
+    fn one_error_is_forgiven_two_in_a_row_are_not() {
+        let quarantine = Quarantine::default();
+        assert!(!quarantine.failed(0, false, "e".into(), 0));
+        quarantine.served(0);
+        assert!(!quarantine.failed(0, false, "e".into(), 0));
+        assert!(quarantine.failed(0, false, "e".into(), 0));
+    }
+
+    #[test]
+    fn a_wrong_result_is_never_released() {
+        let quarantine = Quarantine::default();
+        quarantine.wrong(1, "differs".into());
+        assert!(!quarantine.release(u64::MAX));
+        quarantine.reset();
+        assert_eq!(quarantine.mask(), 0b10);
+    }
+}

@@ -1,0 +1,126 @@
+//! From a cell's features to the numbers that the linear part multiplies.
+
+use super::cells::Place;
+use crate::workload::{Cell, Workload};
+
+/// Coordinates are octaves; a slope per four octaves is of the size that the ridge's prior expects.
+const OCTAVES: f64 = 4.0;
+
+/// One-hot columns an op may have: later categories share the common offset.
+const MAX_COLUMNS: usize = 16;
+
+/// Weight of a one-hot column: how much categories may differ, beside slopes.
+const COLUMN: f64 = 0.7;
+
+/// How far apart two categories are, squared, in standard deviations of a feature.
+const MISMATCH2: f64 = 9.0;
+
+/// A category: which code it is of (4 = dtype, flags and location together), and its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Column(u8, u64);
+
+/// The columns of the linear part, learned from the cells that came by.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Basis {
+    origin: Vec<f64>,
+    columns: Vec<Column>,
+    /// Spread of each coordinate over the cells.
+    spread: Vec<f64>,
+}
+
+impl Basis {
+    /// Numbers in a basis vector.
+    pub(crate) fn dimension(&self) -> usize {
+        1 + self.origin.len() + self.columns.len()
+    }
+
+    /// Numeric features.
+    pub(crate) fn features(&self) -> usize {
+        self.origin.len()
+    }
+
+    /// Makes room for what is new in this cell.
+    pub(crate) fn admit(&mut self, cell: &Cell, at: &[f64]) {
+        for coordinate in &at[self.origin.len().min(at.len())..] {
+            self.origin.push(*coordinate);
+            self.spread.push(1.0);
+        }
+        for column in columns(cell) {
+            if !self.columns.contains(&column) && self.columns.len() < MAX_COLUMNS {
+                self.columns.push(column);
+            }
+        }
+    }
+
+    /// Measures how far the cells spread in each coordinate.
+    pub(crate) fn measure<'a>(&mut self, places: impl Iterator<Item = &'a Place> + Clone) {
+        for (j, spread) in self.spread.iter_mut().enumerate() {
+            let values = places.clone().filter_map(|p| p.at.get(j));
+            let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
+            for value in values {
+                let value = value - self.origin[j];
+                n += 1.0;
+                sum += value;
+                squares += value * value;
+            }
+            if n > 0.0 {
+                // Half an octave at least: one size is not a scale.
+                *spread = (squares / n - (sum / n).powi(2)).max(0.25).sqrt();
+            }
+        }
+    }
+
+    /// The basis vector of a cell.
+    pub(crate) fn vector(&self, cell: &Cell, at: &[f64]) -> Vec<f64> {
+        let mut out = Vec::with_capacity(self.dimension());
+        out.push(1.0);
+        for (j, origin) in self.origin.iter().enumerate() {
+            out.push(at.get(j).map_or(0.0, |x| (x - origin) / OCTAVES));
+        }
+        let held: [Option<Column>; 5] = {
+            let mut all = columns(cell);
+            std::array::from_fn(|_| all.next())
+        };
+        for column in &self.columns {
+            out.push(if held.contains(&Some(*column)) {
+                COLUMN
+            } else {
+                0.0
+            });
+        }
+        out
+    }
+
+    /// How the shared part differs between a workload and the middle of its cell, given the
+    /// shared coefficients.
+    pub(crate) fn shift(&self, workload: &Workload, middle: &[f64], shared: &[f64]) -> f64 {
+        workload
+            .coordinates()
+            .zip(middle)
+            .zip(shared.iter().skip(1))
+            .map(|((x, m), slope)| slope * (x - m) / OCTAVES)
+            .sum()
+    }
+
+    /// Squared distance of two cells, in spreads.
+    pub(crate) fn distance2(&self, a: &Place, b: &Place) -> f64 {
+        let mut sum = 0.0;
+        for ((x, y), spread) in a.at.iter().zip(&b.at).zip(&self.spread) {
+            let d = (x - y) / spread;
+            sum += d * d;
+        }
+        if a.cell.kind() != b.cell.kind() {
+            sum += MISMATCH2;
+        }
+        let codes = a.cell.codes().iter().zip(b.cell.codes());
+        sum + MISMATCH2 * codes.filter(|(x, y)| x != y).count() as f64
+    }
+}
+
+fn columns(cell: &Cell) -> impl Iterator<Item = Column> + '_ {
+    let codes = cell.codes().iter().enumerate();
+    let kind = Column(4, cell.kind_code());
+    codes
+        .map(|(i, code)| Column(i as u8, u64::from(*code)))
+        .chain(std::iter::once(kind))
+}

@@ -1,0 +1,227 @@
+//! The global part of prediction: log cost is close to linear in the log features.
+//!
+//! All variants of an op share slopes (a call with twice the data takes about twice as long,
+//! whoever serves it); each has an offset and small slopes of its own. Fitting both at once lets a
+//! variant that was tried twice inherit what the others have shown.
+
+use super::cholesky::Cholesky;
+
+/// Variance of the shared offset and slopes, and of a variant's own: wide where variants agree,
+/// narrow where they differ. An own offset of standard deviation 1 is a factor of e.
+const SHARED_OFFSET: f64 = 100.0;
+const SHARED_SLOPE: f64 = 9.0;
+const OWN_OFFSET: f64 = 1.0;
+const OWN_SLOPE: f64 = 0.09;
+
+/// Variance of a cell's log cost around the linear part: about a quarter either way, which the
+/// neighbours then explain.
+const MISFIT: f64 = 0.06;
+
+/// Residuals beyond this many log units lose weight: one absurd first sample must not tilt the fit.
+const ROBUST: f64 = 1.0;
+
+/// One cell's median log cost for one variant, less its prior.
+pub(crate) struct Point {
+    pub(crate) variant: usize,
+    pub(crate) basis: Vec<f64>,
+    pub(crate) value: f64,
+    /// 1 for a cell measured here; less for knowledge of other machines.
+    pub(crate) weight: f64,
+}
+
+/// Shared and own coefficients.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ridge {
+    shared: Vec<f64>,
+    own: Vec<Own>,
+    /// Root mean square of the residuals: how much is left for the neighbours to explain.
+    misfit: f64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Own {
+    weights: Vec<f64>,
+    precision: Cholesky,
+}
+
+impl Ridge {
+    /// Fits all points at once: exact joint ridge regression, own coefficients eliminated.
+    pub(crate) fn fit(&mut self, points: &[Point], variants: usize, dimension: usize) {
+        let before = std::mem::take(self);
+        let p = dimension;
+        let mut sums: Vec<Sums> = (0..variants).map(|_| Sums::new(p)).collect();
+        for point in points {
+            let residual = (point.value - before.mean(&point.basis, point.variant)).abs();
+            let trust = if before.shared.is_empty() || residual <= ROBUST {
+                1.0
+            } else {
+                ROBUST / residual
+            };
+            sums[point.variant].add(point, point.weight * trust / MISFIT);
+        }
+        let own_precision = |i: usize| if i == 0 { OWN_OFFSET } else { OWN_SLOPE }.recip();
+        let factors: Vec<Cholesky> = sums
+            .iter()
+            .map(|s| Cholesky::of(s.with_diagonal(own_precision), p))
+            .collect();
+        // Normal equations of the shared part: A - A (A + Λ)⁻¹ A, summed over the variants.
+        let mut left = vec![0.0; p * p];
+        let mut right = vec![0.0; p];
+        for (s, factor) in sums.iter().zip(&factors).filter(|(s, _)| s.seen) {
+            let mut explained = s.b.clone();
+            factor.solve(&mut explained);
+            for i in 0..p {
+                right[i] += s.b[i] - dot(&s.a[i * p..][..p], &explained);
+            }
+            for j in 0..p {
+                let mut column: Vec<f64> = (0..p).map(|i| s.a[i * p + j]).collect();
+                factor.solve(&mut column);
+                for i in 0..p {
+                    left[i * p + j] += s.a[i * p + j] - dot(&s.a[i * p..][..p], &column);
+                }
+            }
+        }
+        for i in 0..p {
+            left[i * p + i] += if i == 0 { SHARED_OFFSET } else { SHARED_SLOPE }.recip();
+        }
+        Cholesky::of(left, p).solve(&mut right);
+        self.own = sums
+            .iter()
+            .zip(factors)
+            .map(|(s, precision)| {
+                let mut weights: Vec<f64> = (0..p)
+                    .map(|i| s.b[i] - dot(&s.a[i * p..][..p], &right))
+                    .collect();
+                precision.solve(&mut weights);
+                Own { weights, precision }
+            })
+            .collect();
+        self.shared = right;
+        self.misfit = self.root_mean_square(points);
+    }
+
+    fn root_mean_square(&self, points: &[Point]) -> f64 {
+        // Six imagined residuals of 0.4 stand for not having seen many real ones.
+        let (mut sum, mut weight) = (6.0 * 0.16, 6.0);
+        for point in points {
+            let residual = (point.value - self.mean(&point.basis, point.variant)).clamp(-1.0, 1.0);
+            sum += point.weight * residual * residual;
+            weight += point.weight;
+        }
+        (sum / weight).sqrt()
+    }
+
+    /// Standard deviation of a cell's log cost around the linear part.
+    pub(crate) fn misfit(&self) -> f64 {
+        self.misfit.clamp(0.08, 0.6)
+    }
+
+    /// The shared coefficients: what moving within a cell changes for every variant.
+    pub(crate) fn shared(&self) -> &[f64] {
+        &self.shared
+    }
+
+    /// Log cost of a variant, less its prior.
+    pub(crate) fn mean(&self, basis: &[f64], variant: usize) -> f64 {
+        let own = self
+            .own
+            .get(variant)
+            .map_or(0.0, |o| dot(&o.weights, basis));
+        dot(&self.shared, basis) + own
+    }
+
+    /// Variance of the variant's own part: what separates it from the others is known this badly.
+    pub(crate) fn own_variance(&self, basis: &[f64], variant: usize) -> f64 {
+        match self.own.get(variant) {
+            Some(own) if own.weights.len() == basis.len() => {
+                let mut x = basis.to_vec();
+                own.precision.forward(&mut x);
+                dot(&x, &x)
+            }
+            _ => OWN_OFFSET + OWN_SLOPE * dot(&basis[1..], &basis[1..]),
+        }
+    }
+}
+
+/// Sums over the points of one variant.
+struct Sums {
+    a: Vec<f64>,
+    b: Vec<f64>,
+    seen: bool,
+}
+
+impl Sums {
+    fn new(p: usize) -> Self {
+        Sums {
+            a: vec![0.0; p * p],
+            b: vec![0.0; p],
+            seen: false,
+        }
+    }
+
+    fn add(&mut self, point: &Point, weight: f64) {
+        let p = self.b.len();
+        self.seen = true;
+        for i in 0..p {
+            let scaled = weight * point.basis[i];
+            self.b[i] += scaled * point.value;
+            for j in 0..p {
+                self.a[i * p + j] += scaled * point.basis[j];
+            }
+        }
+    }
+
+    fn with_diagonal(&self, extra: impl Fn(usize) -> f64) -> Vec<f64> {
+        let p = self.b.len();
+        let mut out = self.a.clone();
+        (0..p).for_each(|i| out[i * p + i] += extra(i));
+        out
+    }
+}
+
+/// Sum of products; a longer list's surplus counts as multiplied by zero.
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(variant: usize, x: f64, value: f64) -> Point {
+        Point {
+            variant,
+            basis: vec![1.0, x],
+            value,
+            weight: 1.0,
+        }
+    }
+
+    #[test]
+    fn a_variant_seen_once_inherits_the_slope_of_the_others() {
+        let mut points: Vec<Point> = (0..20)
+            .map(|i| point(0, f64::from(i) / 4.0, 5.0 + f64::from(i) / 4.0 * 2.5))
+            .collect();
+        points.push(point(1, 1.0, 5.0 + 2.5 - 0.7));
+        let mut ridge = Ridge::default();
+        ridge.fit(&points, 3, 2);
+        let far = ridge.mean(&[1.0, 4.0], 1) - ridge.mean(&[1.0, 4.0], 0);
+        assert!((far + 0.7).abs() < 0.25, "{far}");
+        assert!((ridge.mean(&[1.0, 4.0], 0) - 15.0).abs() < 0.1);
+        // Never seen: as the others on average, and very uncertain.
+        assert!((ridge.mean(&[1.0, 1.0], 2) - 7.0).abs() < 0.8);
+        assert!(ridge.own_variance(&[1.0, 1.0], 2) > 0.9);
+        assert!(ridge.own_variance(&[1.0, 1.0], 0) < 0.05);
+    }
+
+    #[test]
+    fn one_absurd_point_does_not_tilt_the_fit() {
+        let mut points: Vec<Point> = (0..12).map(|i| point(0, f64::from(i), 8.0)).collect();
+        points.push(point(0, 12.0, 8.0 + 1000f64.ln()));
+        let mut ridge = Ridge::default();
+        for _ in 0..3 {
+            ridge.fit(&points, 1, 2);
+        }
+        assert!((ridge.mean(&[1.0, 6.0], 0) - 8.0).abs() < 0.35);
+    }
+}

@@ -1,0 +1,140 @@
+//! The default policy: serve the best by prediction, and try others when the budget covers it.
+//!
+//! - The best is the lowest predicted mean; among near-equals the incumbent stays.
+//! - Which other variant to try is a Thompson draw: each variant is as likely to be tried as it is
+//!   to be the fastest.
+//! - A trial happens only if its pessimistic excess over the best fits the bank.
+//! - The first tries of a variant nobody has tried are outside the budget, because nothing is
+//!   known that could price them; there are few, and only on cheap workloads.
+
+use rand_distr::{Distribution, StandardNormal};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::decision::{Prediction, Reason};
+use crate::learn::{Bank, Pick};
+
+/// First tries of a variant that are outside the budget. The first is its warm-up, the other two
+/// are the fewest that can outvote an outlier.
+pub(crate) const FIRST_TRIES: u32 = 3;
+
+/// Log cost that counts as equal: 5 %.
+pub(crate) const NEAR: f64 = 0.048_790_164_169_432;
+
+/// Least advantage, in log cost, for which an incumbent gives way: 3 %.
+const STICKY: f64 = 0.03;
+
+/// Uncertainty, in log units, that a trial's price takes into account at most. Beyond it the price
+/// would be astronomical and the variant never tried.
+const PESSIMISM: f64 = 1.5;
+
+/// An eligible variant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) variant: u8,
+    pub(crate) prediction: Prediction,
+    pub(crate) tries: u32,
+}
+
+/// What a pick rests on.
+pub(crate) struct Situation<'a> {
+    /// Never empty.
+    pub(crate) candidates: &'a [Candidate],
+    pub(crate) incumbent: Option<u8>,
+    pub(crate) explore: bool,
+    /// Median cost of the last calls; `None` while there are too few, or when nobody needs it.
+    pub(crate) typical_ns: Option<f64>,
+}
+
+pub(crate) fn pick(
+    situation: &Situation<'_>,
+    bank: &mut Bank,
+    rng: &mut Xoshiro256PlusPlus,
+) -> Pick {
+    let candidates = situation.candidates;
+    let best = best(candidates, situation.incumbent);
+    let best_ns = best.prediction.ns();
+    let answer = |chosen: &Candidate, reason, reserved_ns| Pick {
+        variant: chosen.variant,
+        reason,
+        confidence: confidence(chosen, candidates),
+        predicted: chosen.prediction,
+        best_ns,
+        reserved_ns,
+        publish: None,
+    };
+    if situation.explore && candidates.len() > 1 {
+        if let Some(first) = first_try(situation, best) {
+            return answer(first, Reason::FirstTry, 0.0);
+        }
+        let drawn = draw(candidates, rng);
+        if drawn.variant != best.variant {
+            let pessimistic = drawn.prediction.mean() + drawn.prediction.sd().min(PESSIMISM);
+            let excess_ns = (pessimistic.exp() - best_ns).max(0.0);
+            if bank.reserve(excess_ns) {
+                return answer(drawn, Reason::Trial, excess_ns);
+            }
+        }
+    }
+    let reason = match (candidates.len(), best.prediction.samples()) {
+        (1, _) => Reason::OnlyEligible,
+        (_, 0) => Reason::Prior,
+        _ => Reason::Historical,
+    };
+    answer(best, reason, 0.0)
+}
+
+/// Lowest mean, unless the incumbent is as good within the noise.
+fn best(candidates: &[Candidate], incumbent: Option<u8>) -> &Candidate {
+    let lowest =
+        |a: &&Candidate, b: &&Candidate| a.prediction.mean().total_cmp(&b.prediction.mean());
+    let best = candidates.iter().min_by(lowest).unwrap_or(&candidates[0]);
+    match candidates.iter().find(|c| Some(c.variant) == incumbent) {
+        Some(old) => {
+            let noise = best.prediction.sd().hypot(old.prediction.sd());
+            let gap = old.prediction.mean() - best.prediction.mean();
+            if old.prediction.samples() > 0 && gap <= noise.clamp(STICKY, 2.0 * NEAR) {
+                old
+            } else {
+                best
+            }
+        }
+        None => best,
+    }
+}
+
+/// The least tried of the variants that still need first tries, if this call is cheap enough.
+fn first_try<'a>(situation: &Situation<'a>, best: &Candidate) -> Option<&'a Candidate> {
+    let typical_ns = situation.typical_ns?;
+    let cheap = best.tries > 0 && best.prediction.ns() <= typical_ns;
+    situation
+        .candidates
+        .iter()
+        .filter(|c| cheap && c.tries < FIRST_TRIES && c.variant != best.variant)
+        .min_by_key(|c| c.tries)
+}
+
+fn draw<'a>(candidates: &'a [Candidate], rng: &mut Xoshiro256PlusPlus) -> &'a Candidate {
+    let mut lowest = (f64::INFINITY, &candidates[0]);
+    for candidate in candidates {
+        let normal: f64 = StandardNormal.sample(rng);
+        let drawn = candidate.prediction.mean() + candidate.prediction.sd() * normal;
+        if drawn < lowest.0 {
+            lowest = (drawn, candidate);
+        }
+    }
+    lowest.1
+}
+
+/// Probability that the chosen variant is within 5 % of the best.
+pub(crate) fn confidence(chosen: &Candidate, candidates: &[Candidate]) -> f64 {
+    candidates
+        .iter()
+        .filter(|c| c.variant != chosen.variant)
+        .map(|other| {
+            let (a, b) = (other.prediction, chosen.prediction);
+            let sd = a.sd().hypot(b.sd()).max(1e-6);
+            let z = (a.mean() - b.mean() + NEAR) / sd;
+            0.5 * libm::erfc(-z * std::f64::consts::FRAC_1_SQRT_2)
+        })
+        .product()
+}

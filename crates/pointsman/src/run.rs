@@ -1,0 +1,815 @@
+//! The line that every call goes down, and the handle it starts from.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::check::{self, Checks, Verdict};
+use crate::decision::{Explanation, Prediction, Reason};
+use crate::eligible::WhyNot;
+use crate::error::{Attempt, BoxError, BuildError};
+use crate::explain::{Line, explanation};
+use crate::guard::{self, Caught};
+use crate::learn::{Pick, bits};
+use crate::op::{Declared, Kind, Op, Sure};
+use crate::outcome::{Cost, Rejection, measured};
+use crate::selector::{Mode, Selector, Shared};
+use crate::state::{Look, MAX_VARIANTS, OpState, Timed};
+use crate::stats::{OpStats, op_stats};
+use crate::thread::{self, Inside};
+use crate::workload::Workload;
+
+/// A built op: cheap to clone, to be shared by threads.
+///
+/// [`run`](Self::run) is a plain call. [`plan`](Self::plan) fixes the workload for hot loops.
+/// [`explain`](Self::explain) says who would serve and why.
+pub struct Handle<O: Op, K: Kind<O> = Sure> {
+    inner: Arc<Inner<O, K>>,
+}
+
+impl<O: Op, K: Kind<O>> Clone for Handle<O, K> {
+    fn clone(&self) -> Self {
+        Handle {
+            inner: self.inner.clone(),
+        }
+    }
+}
+
+struct Inner<O: Op, K: Kind<O>> {
+    declared: Arc<Declared<O, K>>,
+    selector: Selector,
+    state: Arc<OpState>,
+    /// Number of each variant in the op's state, and back.
+    ids: Vec<u8>,
+    places: [u8; MAX_VARIANTS],
+    reference: u8,
+    /// Who may serve at all, by number: this machine, this environment, this mode.
+    able: u64,
+    /// Who must be asked on every call.
+    conditional: u64,
+    forced: u64,
+}
+
+/// A call's output with the explanation of who served it and why.
+pub struct Explained<T> {
+    /// What the call returned.
+    pub output: T,
+    /// Who served it and why.
+    pub explanation: Explanation,
+}
+
+/// What one call has been through.
+struct Journey {
+    pick: Pick,
+    cost: Result<Cost, Rejection>,
+    /// Variants that failed, and how.
+    failed: Vec<(String, String)>,
+}
+
+impl Journey {
+    fn new(pick: Pick, cost: Result<Cost, Rejection>, failed: &[Attempt]) -> Self {
+        let told = |a: &Attempt| (a.variant.clone(), a.failure.to_string());
+        Journey {
+            pick,
+            cost,
+            failed: failed.iter().map(told).collect(),
+        }
+    }
+}
+
+impl<O: Op, K: Kind<O>> Handle<O, K> {
+    pub(crate) fn new(
+        selector: Selector,
+        declared: Arc<Declared<O, K>>,
+    ) -> Result<Self, BuildError> {
+        let shared = selector.shared();
+        let op = declared.op.name();
+        let state = selector.state(op)?;
+        let named: Vec<(&str, _)> = declared
+            .variants
+            .iter()
+            .map(|v| (&*v.name, v.backend))
+            .collect();
+        let forced = shared.env.force.mask(op, &named)?;
+        let disabled = shared.env.disable.mask(op, &named)?;
+        let mut able = 0;
+        let mut conditional = 0;
+        for (i, variant) in declared.variants.iter().enumerate() {
+            let missing = variant.limits.missing_cap(&shared.machine);
+            if let Some(cap) = missing.filter(|_| forced & 1 << i != 0) {
+                return Err(BuildError::Impossible {
+                    op: op.to_owned(),
+                    variant: variant.name.to_string(),
+                    backend: variant.backend,
+                    why: WhyNot::Missing(cap).to_string(),
+                });
+            }
+            able |= u64::from(missing.is_none() && disabled & 1 << i == 0) << i;
+            conditional |=
+                u64::from(variant.limits.depend_on_call() || variant.when.is_some()) << i;
+        }
+        able &= declared.reference_mask(shared.mode);
+        let mut ids = Vec::new();
+        let mut places = [0; MAX_VARIANTS];
+        for (i, variant) in declared.variants.iter().enumerate() {
+            let id = state
+                .register(
+                    &variant.name,
+                    variant.revision,
+                    variant.backend,
+                    &shared.calibration,
+                )
+                .ok_or(BuildError::TooMany {
+                    what: "variants of one op under different names",
+                    found: MAX_VARIANTS + 1,
+                    most: MAX_VARIANTS,
+                })?;
+            ids.push(id);
+            places[usize::from(id)] = i as u8;
+        }
+        selector.teach(&state);
+        let renumbered = |mask: u64| bits(mask).fold(0u64, |m, i| m | 1 << ids[usize::from(i)]);
+        let inner = Inner {
+            reference: ids[declared.reference],
+            able: renumbered(able),
+            conditional: renumbered(conditional),
+            forced: renumbered(forced),
+            declared,
+            selector,
+            state,
+            ids,
+            places,
+        };
+        Ok(Handle {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// Runs the variant that is fastest for these arguments on this machine.
+    ///
+    /// The steps: features and cell of the arguments; who may serve; who should, which is one
+    /// published word unless this call is one to learn from; the call itself, guarded.
+    #[inline]
+    pub fn run(&self, mut args: O::Args<'_>) -> K::Out {
+        let inner = &*self.inner;
+        let workload = inner.declared.op.workload(&args);
+        let eligible = inner.eligible(&workload, &args);
+        let key = workload.cell_key();
+        match inner.state.published(key, eligible) {
+            Look::Serve(choice) => inner.serve(choice.variant, &workload, &mut args),
+            Look::Due(choice) => {
+                inner
+                    .learn(&workload, key, eligible, 1 << choice.period, &mut args)
+                    .0
+            }
+            Look::Ask => inner.learn(&workload, key, eligible, 1, &mut args).0,
+        }
+    }
+
+    /// Runs like [`run`](Self::run) and explains. Always goes through the learner, so it is
+    /// slower.
+    pub fn run_explained(&self, mut args: O::Args<'_>) -> Explained<K::Out> {
+        let inner = &*self.inner;
+        let workload = inner.declared.op.workload(&args);
+        let eligible = inner.eligible(&workload, &args);
+        let lines = inner.lines(&workload, Some(&args));
+        let (output, journey) = inner.learn(&workload, workload.cell_key(), eligible, 1, &mut args);
+        let mut explanation = inner.explanation(&workload, lines, Some(&journey.pick));
+        explanation.took_ns = journey.cost.ok().map(Cost::ns);
+        explanation.failed = journey.failed;
+        Explained {
+            output,
+            explanation,
+        }
+    }
+
+    /// A plan for calls with this workload: nothing but the choice remains in a hot loop.
+    ///
+    /// Conditions on the arguments ([`when`](crate::OpBuilder::when)) are still asked on every
+    /// run. A plan is made for one thread: clone it for others.
+    pub fn plan(&self, workload: Workload) -> Plan<O, K> {
+        Plan {
+            handle: self.clone(),
+            workload,
+            word: AtomicU64::new(0),
+        }
+    }
+
+    /// One variant by its name, to be run whatever was learned.
+    pub fn variant(&self, name: &str) -> Option<Single<O, K>> {
+        let place = self.inner.declared.position(name)?;
+        Some(Single {
+            handle: self.clone(),
+            place,
+        })
+    }
+
+    /// Names of the variants, in order of declaration.
+    pub fn variants(&self) -> impl Iterator<Item = &str> {
+        self.inner.declared.variants.iter().map(|v| &*v.name)
+    }
+
+    /// Who would serve this workload, and why; prints as a table. Conditions on the arguments
+    /// are taken as met.
+    pub fn explain(&self, workload: Workload) -> Explanation {
+        let lines = self.inner.lines(&workload, None);
+        self.inner.explanation(&workload, lines, None)
+    }
+
+    /// What choosing has cost so far, and what it was worth.
+    pub fn stats(&self) -> OpStats {
+        op_stats(&self.inner.state)
+    }
+
+    /// Forgets what this process has learned about the op. Results that were wrong stay known.
+    pub fn reset(&self) {
+        self.inner.state.reset();
+    }
+}
+
+impl<O: Op, K: Kind<O>> Inner<O, K> {
+    fn shared(&self) -> &Shared {
+        self.selector.shared()
+    }
+
+    fn place(&self, id: u8) -> usize {
+        usize::from(self.places[usize::from(id)])
+    }
+
+    /// Who may serve this call, by number. The reference if nobody else.
+    #[inline]
+    fn eligible(&self, workload: &Workload, args: &O::Args<'_>) -> u64 {
+        let mut mask = self.able & !self.state.quarantine.mask();
+        for id in bits(mask & self.conditional) {
+            if self.why_not(self.place(id), workload, Some(args)).is_some() {
+                mask &= !(1 << id);
+            }
+        }
+        if self.forced != 0 && mask & self.forced != 0 {
+            mask &= self.forced;
+        }
+        if workload.preference().is_some() {
+            mask = self.preferred(mask, workload);
+        }
+        if mask == 0 { 1 << self.reference } else { mask }
+    }
+
+    /// Those of the mask on the backend that the call prefers; all of them if it has none there.
+    fn preferred(&self, mask: u64, workload: &Workload) -> u64 {
+        let fits = |id: &u8| {
+            Some(self.declared.variants[self.place(*id)].backend) == workload.preference()
+        };
+        let wanted = bits(mask).filter(fits).fold(0, |m, id| m | 1 << id);
+        if wanted == 0 { mask } else { wanted }
+    }
+
+    #[inline]
+    fn why_not(
+        &self,
+        place: usize,
+        workload: &Workload,
+        args: Option<&O::Args<'_>>,
+    ) -> Option<WhyNot> {
+        let variant = &self.declared.variants[place];
+        let headroom = &self.shared().headroom;
+        if let Some(why) = variant.limits.why_not(workload, variant.backend, headroom) {
+            return Some(why);
+        }
+        let (when, args) = (variant.when.as_ref()?, args?);
+        // A condition that panics is a condition that does not hold.
+        let holds = catch_unwind(AssertUnwindSafe(|| when(args))).unwrap_or(false);
+        (!holds).then_some(WhyNot::When)
+    }
+
+    /// The fast way: the published choice, guarded, not timed.
+    #[inline]
+    fn serve(&self, id: u8, workload: &Workload, args: &mut O::Args<'_>) -> K::Out {
+        let inside = Inside::enter();
+        match self.body(id) {
+            None => {
+                let raw = (self.declared.reference_body)(args);
+                if K::is_error(&raw) {
+                    self.reference_error(raw, workload)
+                } else {
+                    self.referred(raw, Vec::new())
+                }
+            }
+            Some(body) => match guard::attempt(|| body(args)) {
+                Ok(output) => K::served(output),
+                Err(caught) => {
+                    drop(inside);
+                    self.after_failure(id, workload, caught, args)
+                }
+            },
+        }
+    }
+
+    #[inline]
+    #[allow(clippy::type_complexity)]
+    fn body(
+        &self,
+        id: u8,
+    ) -> Option<&(dyn for<'a> Fn(&mut O::Args<'a>) -> Result<O::Output, BoxError> + Send + Sync)>
+    {
+        self.declared.variants[self.place(id)].body.as_deref()
+    }
+
+    #[inline]
+    fn referred(&self, raw: K::Raw, before: Vec<Attempt>) -> K::Out {
+        let reference = &self.declared.variants[self.declared.reference];
+        K::referred(raw, &reference.name, reference.backend, before)
+    }
+
+    /// The reference returned an error on the fast way: noted, and passed on as it is.
+    #[cold]
+    fn reference_error(&self, raw: K::Raw, workload: &Workload) -> K::Out {
+        let pick = self.stand_in(self.reference);
+        let timed = self.timed(workload, workload.cell_key(), pick, 1);
+        self.note_reference_error(&timed);
+        self.referred(raw, Vec::new())
+    }
+
+    /// A published choice failed: as if it had been picked and failed on the slow way.
+    #[cold]
+    fn after_failure(
+        &self,
+        id: u8,
+        workload: &Workload,
+        caught: Caught,
+        args: &mut O::Args<'_>,
+    ) -> K::Out {
+        let eligible = self.eligible(workload, args);
+        let key = workload.cell_key();
+        let pick = self.stand_in(id);
+        let timed = self.timed(workload, key, pick, 1);
+        let mut failed = Vec::new();
+        self.note_failure(&timed, caught, 0.0, &mut failed);
+        self.attempts(workload, key, eligible & !(1 << id), 1, args, failed)
+            .0
+    }
+
+    fn stand_in(&self, id: u8) -> Pick {
+        Pick {
+            variant: id,
+            reason: Reason::Historical,
+            confidence: 0.0,
+            predicted: Prediction::default(),
+            best_ns: 0.0,
+            reserved_ns: 0.0,
+            publish: None,
+        }
+    }
+
+    fn timed<'w>(&self, workload: &'w Workload, key: u64, pick: Pick, weight: u64) -> Timed<'w> {
+        Timed {
+            workload,
+            key,
+            pick,
+            weight,
+            nested: thread::nested(),
+        }
+    }
+
+    /// The slow way: ask the learner, time the call, tell the learner.
+    #[cold]
+    fn learn(
+        &self,
+        workload: &Workload,
+        key: u64,
+        eligible: u64,
+        weight: u64,
+        args: &mut O::Args<'_>,
+    ) -> (K::Out, Journey) {
+        let mut eligible = eligible;
+        if self.state.quarantine.release(self.shared().clock.now_ns()) {
+            self.state.unpublish();
+            eligible = self.eligible(workload, args);
+        }
+        self.attempts(workload, key, eligible, weight, args, Vec::new())
+    }
+
+    /// Tries variants until one serves; the reference is the last.
+    fn attempts(
+        &self,
+        workload: &Workload,
+        key: u64,
+        eligible: u64,
+        weight: u64,
+        args: &mut O::Args<'_>,
+        mut failed: Vec<Attempt>,
+    ) -> (K::Out, Journey) {
+        let mut left = eligible;
+        loop {
+            let pick = self.choose(workload, key, left, &failed);
+            if failed.is_empty() {
+                self.state.publish(key, eligible, &pick);
+            }
+            if weight == 1 {
+                self.state.counters.count(pick.variant);
+            }
+            let timed = self.timed(workload, key, pick, weight);
+            let Some(body) = self.body(pick.variant) else {
+                let (raw, cost) = self.run_reference(&timed, args);
+                let journey = Journey::new(pick, cost, &failed);
+                return (self.referred(raw, failed), journey);
+            };
+            let (result, cost) = self.clocked(&pick, || guard::attempt(|| body(args)));
+            match result {
+                Ok(output) => {
+                    self.state.observe(self.shared(), &timed, cost);
+                    return (K::served(output), Journey::new(pick, cost, &failed));
+                }
+                Err(caught) => {
+                    let wasted = cost.map_or(0.0, |c| c.ns() as f64);
+                    self.note_failure(&timed, caught, wasted, &mut failed);
+                    left &= !(1 << pick.variant);
+                }
+            }
+        }
+    }
+
+    /// The reference fails for everybody: its error or panic reaches the caller unchanged.
+    fn run_reference(
+        &self,
+        timed: &Timed<'_>,
+        args: &mut O::Args<'_>,
+    ) -> (K::Raw, Result<Cost, Rejection>) {
+        let (result, cost) = self.clocked(&timed.pick, || {
+            catch_unwind(AssertUnwindSafe(|| (self.declared.reference_body)(args)))
+        });
+        match result {
+            Ok(raw) if K::is_error(&raw) => {
+                self.note_reference_error(timed);
+                (raw, cost)
+            }
+            Ok(raw) => {
+                self.state.observe(self.shared(), timed, cost);
+                (raw, cost)
+            }
+            Err(payload) => {
+                self.note_reference_error(timed);
+                resume_unwind(payload)
+            }
+        }
+    }
+
+    fn note_reference_error(&self, timed: &Timed<'_>) {
+        if self.shared().mode == Mode::Learn {
+            self.state.reference_failed(self.shared(), timed);
+        }
+    }
+
+    /// Runs something between two readings of the clock.
+    fn clocked<T>(&self, pick: &Pick, run: impl FnOnce() -> T) -> (T, Result<Cost, Rejection>) {
+        let shared = self.shared();
+        let trials = thread::trials();
+        let start = shared.clock.now_ns();
+        let value = {
+            let _inside = Inside::enter();
+            run()
+        };
+        let end = shared.clock.now_ns();
+        let cost = if thread::trials() == trials {
+            measured(start, end, shared.clock_cost_ns)
+        } else {
+            Err(Rejection::NestedTrial)
+        };
+        if matches!(pick.reason, Reason::Trial | Reason::FirstTry) {
+            thread::count_trial();
+        }
+        (value, cost)
+    }
+
+    /// Books a failure. For an op that must not be run again, a panic goes on to the caller:
+    /// nobody knows what it left behind.
+    fn note_failure(
+        &self,
+        timed: &Timed<'_>,
+        caught: Caught,
+        wasted_ns: f64,
+        failed: &mut Vec<Attempt>,
+    ) {
+        let panicked = caught.is_panic();
+        let variant = &self.declared.variants[self.place(timed.pick.variant)];
+        let why = match &caught {
+            Caught::Error(error) => error.to_string(),
+            Caught::Panic(payload) => {
+                format!("panicked: {}", guard::panic_message(payload.as_ref()))
+            }
+        };
+        self.state
+            .failed(self.shared(), timed, panicked, why, wasted_ns);
+        match caught {
+            Caught::Panic(payload) if !self.declared.op.may_run_again() => resume_unwind(payload),
+            caught => failed.push(Attempt {
+                variant: variant.name.to_string(),
+                backend: variant.backend,
+                failure: caught.into_failure(),
+            }),
+        }
+    }
+
+    /// The next variant to try: the learner's pick at first, then the best of the rest, in the
+    /// end the reference.
+    fn choose(&self, workload: &Workload, key: u64, left: u64, failed: &[Attempt]) -> Pick {
+        let left = if left == 0 { 1 << self.reference } else { left };
+        let mut pick = self.checked_pick(workload, key, left, failed.is_empty());
+        if !failed.is_empty() {
+            pick.reason = Reason::Fallback;
+            pick.publish = None;
+        } else if self.shared().mode == Mode::Reference {
+            pick.reason = Reason::Reference;
+        } else if self.forced & 1 << pick.variant != 0
+            || workload.preference()
+                == Some(self.declared.variants[self.place(pick.variant)].backend)
+        {
+            pick.reason = if pick.reason == Reason::Trial {
+                pick.reason
+            } else {
+                Reason::Forced
+            };
+        }
+        pick
+    }
+
+    /// The learner's pick among those that have been checked here; asks for a check of one that
+    /// the learner would like better.
+    fn checked_pick(&self, workload: &Workload, key: u64, left: u64, explore: bool) -> Pick {
+        let shared = self.shared();
+        if self.declared.check.is_none() {
+            return self.state.decide(shared, workload, key, left, explore);
+        }
+        loop {
+            let checked = self.state.checked().agreed(workload) | 1 << self.reference;
+            let pick = self.state.decide(shared, workload, key, left, explore);
+            if checked & 1 << pick.variant != 0 {
+                return pick;
+            }
+            self.state.learner().cancel(pick.reserved_ns);
+            let open = self.state.checked().is_open(workload, pick.variant);
+            let may_check = shared.mode == Mode::Learn && open;
+            let serving = match left & checked {
+                0 => 1 << self.reference,
+                some => some,
+            };
+            match shared.checks {
+                Checks::Inline if may_check => {
+                    self.check(workload, pick.variant);
+                    let left = left & !self.state.quarantine.mask();
+                    if left == 0 || self.state.checked().agreed(workload) & 1 << pick.variant == 0 {
+                        return self.state.decide(shared, workload, key, serving, explore);
+                    }
+                }
+                Checks::Background if may_check => {
+                    self.check_in_background(workload, pick.variant);
+                    return self
+                        .state
+                        .decide(shared, workload, key, serving, explore)
+                        .unpublished();
+                }
+                _ => return self.state.decide(shared, workload, key, serving, explore),
+            }
+        }
+    }
+
+    /// Compares a variant with the reference on the samples of this block.
+    fn check(&self, workload: &Workload, id: u8) {
+        let Some(check) = self.declared.check else {
+            return;
+        };
+        let shared = self.shared();
+        let place = self.place(id);
+        let start = shared.clock.now_ns();
+        let mut told = None;
+        for sample in check::samples(workload) {
+            if self.why_not(place, &sample, None).is_some() {
+                continue; // it would not serve that one
+            }
+            match check(&self.declared, place, &sample, shared.seed) {
+                Verdict::Agrees => told = told.or(Some(Verdict::Agrees)),
+                Verdict::CannotTell(why) => {
+                    told = told.or(Some(Verdict::CannotTell(why)));
+                }
+                wrong => {
+                    told = Some(wrong);
+                    break;
+                }
+            }
+        }
+        let verdict =
+            told.unwrap_or_else(|| Verdict::CannotTell("no sample is eligible".to_owned()));
+        let spent = shared.clock.now_ns().saturating_sub(start);
+        self.state.judged(shared, workload, id, &verdict, spent);
+    }
+}
+
+impl<O: Op, K: Kind<O>> Inner<O, K> {
+    /// One line per variant, in order of declaration.
+    fn lines(&self, workload: &Workload, args: Option<&O::Args<'_>>) -> Vec<Line> {
+        let shared = self.shared();
+        let now_ns = shared.clock.now_ns();
+        let checked = self
+            .declared
+            .check
+            .is_some()
+            .then(|| self.state.checked().agreed(workload));
+        let mask = match args {
+            Some(args) => self.eligible(workload, args),
+            None => self.eligible_unseen(workload),
+        };
+        let line = |(place, variant): (usize, &crate::op::Variant<O>)| {
+            let id = self.ids[place];
+            let reference = place == self.declared.reference;
+            let static_why = || {
+                if let Some(cap) = variant.limits.missing_cap(&shared.machine) {
+                    return Some(WhyNot::Missing(cap));
+                }
+                if shared.mode == Mode::Reference && !reference {
+                    return Some(WhyNot::NotReferenceMode);
+                }
+                if self.able & 1 << id == 0 {
+                    return Some(WhyNot::Disabled);
+                }
+                if let Some(why) = self.why_not(place, workload, args) {
+                    return Some(why);
+                }
+                if self.forced != 0 && self.forced & 1 << id == 0 {
+                    return Some(WhyNot::NotForced);
+                }
+                (mask & 1 << id == 0).then_some(WhyNot::NotPreferred)
+            };
+            let why_not = if mask & 1 << id != 0 {
+                None
+            } else {
+                self.state
+                    .quarantine
+                    .why(id, now_ns)
+                    .or_else(|| static_why().map(|why| why.to_string()))
+            };
+            Line {
+                id,
+                name: variant.name.to_string(),
+                backend: variant.backend,
+                reference,
+                why_not,
+                checked: checked.map(|mask| reference || mask & 1 << id != 0),
+            }
+        };
+        self.declared
+            .variants
+            .iter()
+            .enumerate()
+            .map(line)
+            .collect()
+    }
+
+    /// Who may serve a workload whose arguments are not known: conditions count as met.
+    fn eligible_unseen(&self, workload: &Workload) -> u64 {
+        let mut mask = self.able & !self.state.quarantine.mask();
+        for id in bits(mask & self.conditional) {
+            if self.why_not(self.place(id), workload, None).is_some() {
+                mask &= !(1 << id);
+            }
+        }
+        if mask & self.forced != 0 {
+            mask &= self.forced;
+        }
+        mask = self.preferred(mask, workload);
+        if mask == 0 { 1 << self.reference } else { mask }
+    }
+
+    fn explanation(
+        &self,
+        workload: &Workload,
+        lines: Vec<Line>,
+        pick: Option<&Pick>,
+    ) -> Explanation {
+        let shared = self.shared();
+        let forced = self.forced != 0 || workload.preference().is_some();
+        explanation(shared, &self.state, workload, lines, pick, forced)
+    }
+}
+
+impl<O: Op, K: Kind<O>> Inner<O, K> {
+    fn check_in_background(&self, workload: &Workload, id: u8) {
+        // The thread needs the op, not this call: nothing of the caller's is borrowed.
+        let inner = Inner {
+            declared: self.declared.clone(),
+            selector: self.selector.clone(),
+            state: self.state.clone(),
+            ids: self.ids.clone(),
+            ..*self
+        };
+        let workload = *workload;
+        self.shared()
+            .checker
+            .spawn(move || inner.check(&workload, id));
+    }
+}
+
+/// A choice for one workload, for hot loops: see [`Handle::plan`].
+///
+/// It looks again once in a while, and when something about the op has changed.
+pub struct Plan<O: Op, K: Kind<O> = Sure> {
+    handle: Handle<O, K>,
+    workload: Workload,
+    /// Variant (8 bits), the op's epoch (24 bits), calls left before the next look (32 bits).
+    word: AtomicU64,
+}
+
+impl<O: Op, K: Kind<O>> Clone for Plan<O, K> {
+    fn clone(&self) -> Self {
+        self.handle.plan(self.workload)
+    }
+}
+
+/// Calls of a plan between two looks at what is published.
+const PLAN_CALLS: u64 = 256;
+
+impl<O: Op, K: Kind<O>> Plan<O, K> {
+    /// Runs the planned variant.
+    #[inline]
+    pub fn run(&self, mut args: O::Args<'_>) -> K::Out {
+        let inner = &*self.handle.inner;
+        let word = self.word.load(Relaxed);
+        let (id, epoch, left) = ((word >> 56) as u8, word >> 32 & 0xFF_FFFF, word as u32);
+        let fresh = left > 0 && epoch == u64::from(inner.state.epoch() & 0xFF_FFFF);
+        let free = inner.conditional & 1 << id == 0;
+        if fresh
+            && (free
+                || inner
+                    .why_not(inner.place(id), &self.workload, Some(&args))
+                    .is_none())
+        {
+            self.word.store(word - 1, Relaxed);
+            return inner.serve(id, &self.workload, &mut args);
+        }
+        self.look(&mut args)
+    }
+
+    #[cold]
+    fn look(&self, args: &mut O::Args<'_>) -> K::Out {
+        let inner = &*self.handle.inner;
+        let eligible = inner.eligible(&self.workload, args);
+        let key = self.workload.cell_key();
+        match inner.state.published(key, eligible) {
+            Look::Serve(choice) => {
+                let epoch = u64::from(inner.state.epoch() & 0xFF_FFFF);
+                // The counter has one write per look; the calls in between stand behind it.
+                let calls = PLAN_CALLS.min(1 << choice.period);
+                inner.state.counters.add(choice.variant, calls - 1);
+                self.word.store(
+                    u64::from(choice.variant) << 56 | epoch << 32 | (calls - 1),
+                    Relaxed,
+                );
+                inner.serve(choice.variant, &self.workload, args)
+            }
+            Look::Due(choice) => {
+                inner
+                    .learn(&self.workload, key, eligible, 1 << choice.period, args)
+                    .0
+            }
+            Look::Ask => inner.learn(&self.workload, key, eligible, 1, args).0,
+        }
+    }
+
+    /// The workload it was made for.
+    pub fn workload(&self) -> &Workload {
+        &self.workload
+    }
+
+    /// Who would serve it, and why.
+    pub fn explain(&self) -> Explanation {
+        self.handle.explain(self.workload)
+    }
+}
+
+/// One variant of an op, run whatever was learned: see [`Handle::variant`].
+pub struct Single<O: Op, K: Kind<O> = Sure> {
+    handle: Handle<O, K>,
+    place: usize,
+}
+
+impl<O: Op, K: Kind<O>> Single<O, K> {
+    /// Runs this variant and no other. An error or a panic reaches the caller; nothing is learned.
+    ///
+    /// A variant that this machine or these arguments rule out is refused with an error.
+    pub fn run(&self, mut args: O::Args<'_>) -> Result<O::Output, BoxError> {
+        let inner = &*self.handle.inner;
+        let variant = &inner.declared.variants[self.place];
+        let missing = variant
+            .limits
+            .missing_cap(&inner.shared().machine)
+            .map(WhyNot::Missing);
+        let workload = inner.declared.op.workload(&args);
+        if let Some(why) = missing.or_else(|| inner.why_not(self.place, &workload, Some(&args))) {
+            return Err(
+                format!("variant {:?} may not serve this call: {why}", variant.name).into(),
+            );
+        }
+        match &variant.body {
+            Some(body) => body(&mut args),
+            None => K::into_result((inner.declared.reference_body)(&mut args)),
+        }
+    }
+}

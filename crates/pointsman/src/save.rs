@@ -1,0 +1,232 @@
+//! Keeps the store up to date, off the path of every call.
+//!
+//! One thread per selector owns the store from the first thing worth saving. Changes that cannot
+//! be written wait there and are tried again; calls never notice.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Mutex, MutexGuard, Weak};
+use std::time::{Duration, Instant};
+
+use crate::selector::Shared;
+use crate::store::{Knowledge, Store, StoreError};
+
+/// Changes that wait for a store that cannot be written; older ones are dropped beyond this.
+const MAX_WAITING: usize = 65_536;
+
+/// Requests that may wait; more are refused, because the store is stuck.
+const MAX_REQUESTS: usize = 16;
+
+/// Something to do with the store, on its thread.
+type Request = Box<dyn FnOnce(&mut Keeper) + Send>;
+
+/// The store and what could not be written to it yet.
+pub(crate) struct Keeper {
+    pub(crate) store: Box<dyn Store>,
+    waiting: Knowledge,
+    warned: bool,
+}
+
+impl Keeper {
+    /// Merges a change, together with what is still waiting.
+    pub(crate) fn merge(&mut self, change: Knowledge) -> Result<(), StoreError> {
+        self.waiting.entries.extend(change.entries);
+        self.waiting.machines.extend(change.machines);
+        let surplus = self.waiting.entries.len().saturating_sub(MAX_WAITING);
+        self.waiting.entries.drain(..surplus);
+        if self.waiting.entries.is_empty() && self.waiting.machines.is_empty() {
+            return Ok(());
+        }
+        let result = self.store.merge(&self.waiting);
+        match &result {
+            Ok(()) => {
+                self.waiting = Knowledge::default();
+                self.warned = false;
+            }
+            Err(error) if !self.warned => {
+                self.warned = true;
+                tracing::warn!(%error, store = self.store.describe(), "cannot save; will try again");
+            }
+            Err(_) => {}
+        }
+        result
+    }
+}
+
+/// Hands work to the store's thread.
+pub(crate) struct Saver {
+    /// The store, until its thread takes it.
+    resting: Mutex<Option<Keeper>>,
+    requests: Mutex<Option<SyncSender<Request>>>,
+    started: AtomicBool,
+    interval: Duration,
+}
+
+/// Why a request to the store was not carried out.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FlushError {
+    /// It was not done in time; it may still be done later.
+    Deadline,
+    /// The store refused.
+    Store(StoreError),
+}
+
+impl std::fmt::Display for FlushError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            FlushError::Deadline => {
+                f.write_str("the store did not answer before the deadline; a longer one may do")
+            }
+            FlushError::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for FlushError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            FlushError::Deadline => None,
+            FlushError::Store(error) => Some(error),
+        }
+    }
+}
+
+impl Saver {
+    pub(crate) fn new(store: Box<dyn Store>, interval: Duration) -> Self {
+        let keeper = Keeper {
+            store,
+            waiting: Knowledge::default(),
+            warned: false,
+        };
+        Saver {
+            resting: Mutex::new(Some(keeper)),
+            requests: Mutex::new(None),
+            started: AtomicBool::new(false),
+            interval,
+        }
+    }
+
+    /// Adds a change that can wait for the next save.
+    pub(crate) fn add(&self, change: Knowledge) {
+        let mut resting = self.resting.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(keeper) = resting.as_mut() {
+            keeper.waiting.entries.extend(change.entries);
+            keeper.waiting.machines.extend(change.machines);
+        }
+    }
+
+    fn requests(&self) -> MutexGuard<'_, Option<SyncSender<Request>>> {
+        self.requests.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    pub(crate) fn is_started(&self) -> bool {
+        self.started.load(Relaxed)
+    }
+
+    /// Starts the store's thread. Where no thread can be started, nothing is saved.
+    pub(crate) fn start(&self, shared: Weak<Shared>) {
+        let mut requests = self.requests();
+        let keeper = self
+            .resting
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .take();
+        self.started.store(true, Relaxed);
+        let Some(keeper) = keeper else {
+            return; // somebody else was faster
+        };
+        let (sender, receiver) = sync_channel(MAX_REQUESTS);
+        let interval = self.interval;
+        let thread = std::thread::Builder::new().name("pointsman-store".to_owned());
+        match thread.spawn(move || keep(keeper, &receiver, &shared, interval)) {
+            Ok(_) => *requests = Some(sender),
+            Err(error) => {
+                tracing::warn!(%error, "cannot start the thread that saves; nothing will be saved")
+            }
+        }
+    }
+
+    /// Has something done on the store's thread, and waits for it until the deadline.
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        deadline: Instant,
+        work: impl FnOnce(&mut Keeper) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, FlushError> {
+        let (answer, answered) = sync_channel(1);
+        let mut request: Request = Box::new(move |keeper| drop(answer.send(work(keeper))));
+        let Some(requests) = self.requests().clone() else {
+            return Err(FlushError::Deadline);
+        };
+        loop {
+            match requests.try_send(request) {
+                Ok(()) => break,
+                Err(TrySendError::Full(back)) if Instant::now() < deadline => {
+                    request = back;
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(_) => return Err(FlushError::Deadline),
+            }
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        match answered.recv_timeout(left) {
+            Ok(result) => result.map_err(FlushError::Store),
+            Err(_) => Err(FlushError::Deadline),
+        }
+    }
+}
+
+/// The store's thread: requests as they come, and a save every interval.
+fn keep(
+    mut keeper: Keeper,
+    requests: &Receiver<Request>,
+    shared: &Weak<Shared>,
+    interval: Duration,
+) {
+    loop {
+        match requests.recv_timeout(interval) {
+            Ok(request) => request(&mut keeper),
+            Err(RecvTimeoutError::Timeout) => {
+                // Gone or going: its last change comes as a request, then the channel closes.
+                if let Some(shared) = shared.upgrade() {
+                    let change = shared.take_unsaved();
+                    drop(shared);
+                    let _ = keeper.merge(change); // warned about; waits for the next turn
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// Runs checks on a thread of their own, one at a time.
+#[derive(Default)]
+pub(crate) struct Checker {
+    busy: std::sync::Arc<AtomicBool>,
+}
+
+impl Checker {
+    /// Runs it unless another check is under way: whoever wants it asks again.
+    pub(crate) fn spawn(&self, check: impl FnOnce() + Send + 'static) {
+        if self.busy.swap(true, Relaxed) {
+            return;
+        }
+        let done = Done(self.busy.clone());
+        let thread = std::thread::Builder::new().name("pointsman-check".to_owned());
+        let started = thread.spawn(move || {
+            let _done = done;
+            check();
+        });
+        if let Err(error) = started {
+            tracing::warn!(%error, "cannot start a thread to check a variant; it will not serve");
+        }
+    }
+}
+
+struct Done(std::sync::Arc<AtomicBool>);
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        self.0.store(false, Relaxed);
+    }
+}

@@ -1,0 +1,732 @@
+//! The selector and its builder: what all ops of a program share.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use serde::Serialize;
+
+use crate::check::Checks;
+use crate::clock::{Clock, SystemClock, clock_cost_ns};
+use crate::env::{Env, StoreChoice};
+use crate::error::BuildError;
+use crate::machine::{Calibration, Machine};
+use crate::memory::{Headroom, HostMemory, Memory};
+use crate::op::{Function, Op, OpBuilder, valid_name};
+use crate::save::{Checker, FlushError, Saver};
+use crate::state::OpState;
+use crate::stats::{OpStats, op_stats};
+use crate::store::{self, Entry, Knowledge, MemoryStore, Store, StoreError};
+use crate::workload::Workload;
+
+/// Most ops of one selector: each takes some 20 KiB and what it learns.
+pub(crate) const MAX_OPS: usize = 1024;
+
+/// Share of the serving time that trials may cost, unless told otherwise.
+const DEFAULT_BUDGET: f64 = 0.01;
+
+/// Share of free memory that is left alone, unless told otherwise.
+const DEFAULT_RESERVE: f64 = 0.3;
+
+/// How often changes are saved, unless told otherwise.
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long dropping the last handle may take to save.
+const LAST_SAVE: Duration = Duration::from_secs(1);
+
+/// Whether a selector learns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Mode {
+    /// Learns from the calls and tries variants within the budget.
+    #[default]
+    Learn,
+    /// Uses what was known at the start and changes nothing: the same store gives the same
+    /// decisions every time.
+    Frozen,
+    /// Serves every call from the reference.
+    Reference,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Mode::Learn => "learn",
+            Mode::Frozen => "frozen",
+            Mode::Reference => "reference",
+        })
+    }
+}
+
+impl FromStr for Mode {
+    type Err = BuildError;
+
+    fn from_str(text: &str) -> Result<Self, BuildError> {
+        match text {
+            "learn" => Ok(Mode::Learn),
+            "frozen" => Ok(Mode::Frozen),
+            "reference" => Ok(Mode::Reference),
+            _ => Err(BuildError::Setting {
+                name: "mode",
+                value: text.to_owned(),
+                valid: "learn, frozen or reference",
+            }),
+        }
+    }
+}
+
+/// Owns what the ops of a program share: store, machine, mode, budget. Cheap to clone.
+///
+/// One per program is enough; knowledge is shared through its store with later runs and with other
+/// processes.
+#[derive(Clone)]
+pub struct Selector {
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Selector")
+            .field("mode", &self.shared.mode)
+            .field("store", &self.shared.store_name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The ops of a selector by name and by number.
+#[derive(Clone, Default)]
+struct Ops {
+    by_name: HashMap<Arc<str>, u32>,
+    list: Vec<Arc<OpState>>,
+}
+
+/// What is behind every clone of a selector.
+pub(crate) struct Shared {
+    pub(crate) id: u64,
+    pub(crate) mode: Mode,
+    pub(crate) env: Env,
+    pub(crate) machine: Machine,
+    pub(crate) calibration: Calibration,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock_cost_ns: u64,
+    pub(crate) headroom: Headroom,
+    pub(crate) checks: Checks,
+    pub(crate) checker: Checker,
+    pub(crate) seed: u64,
+    /// A bad environment that `Selector::new` could not report; every op's build does.
+    bad_env: Option<BuildError>,
+    budget: f64,
+    fingerprint: u64,
+    ops: ArcSwap<Ops>,
+    adding: Mutex<()>,
+    /// What the store knew at the start, by op.
+    known: Mutex<HashMap<Box<str>, Vec<Entry>>>,
+    store_name: String,
+    saver: Saver,
+    /// What the saver's thread holds on to.
+    me: std::sync::Weak<Shared>,
+}
+
+impl Default for Selector {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Selector {
+    /// A selector that learns and keeps what it learns in the user's cache directory.
+    ///
+    /// It never fails: without a usable store it learns in memory, with one warning; a bad
+    /// environment variable is reported when an op is built.
+    pub fn new() -> Self {
+        match Self::builder().build() {
+            Ok(selector) => selector,
+            Err(error) => {
+                let builder = Self::builder().ignore_environment();
+                builder.finish(Env::default(), Some(error))
+            }
+        }
+    }
+
+    /// Settings of a selector.
+    pub fn builder() -> SelectorBuilder {
+        SelectorBuilder::default()
+    }
+
+    /// Declares an op: see [`Op`].
+    pub fn op<O: Op>(&self, op: O) -> OpBuilder<O> {
+        OpBuilder::new(self.clone(), op)
+    }
+
+    /// Declares an op on one shared argument, without a type for it.
+    ///
+    /// ```
+    /// use pointsman::{Backend, Selector, Workload};
+    ///
+    /// # let selector = Selector::builder().in_memory().build()?;
+    /// let sum = selector
+    ///     .function("sum", |x: &[f64]| Workload::new([x.len()]))
+    ///     .reference("plain", Backend::Scalar, |x| x.iter().sum::<f64>())
+    ///     .variant("pairs", Backend::Simd, |x| {
+    ///         let (even, odd) = x.chunks(2).fold((0.0, 0.0), |(e, o), pair| {
+    ///             (e + pair[0], o + pair.get(1).unwrap_or(&0.0))
+    ///         });
+    ///         even + odd
+    ///     })
+    ///     .build()?;
+    /// assert_eq!(sum.run(&[1.0, 2.0, 3.0]), 6.0);
+    /// # Ok::<(), pointsman::BuildError>(())
+    /// ```
+    pub fn function<A, R>(
+        &self,
+        name: &str,
+        workload: impl Fn(&A) -> Workload + Send + Sync + 'static,
+    ) -> OpBuilder<Function<A, R>>
+    where
+        A: ?Sized + 'static,
+        R: 'static,
+    {
+        self.op(Function::new(name, workload))
+    }
+
+    /// Statistics of every op.
+    pub fn stats(&self) -> Vec<OpStats> {
+        self.shared
+            .ops
+            .load()
+            .list
+            .iter()
+            .map(|state| op_stats(state))
+            .collect()
+    }
+
+    /// Mode it runs in.
+    pub fn mode(&self) -> Mode {
+        self.shared.mode
+    }
+
+    /// The machine it runs on.
+    pub fn machine(&self) -> &Machine {
+        &self.shared.machine
+    }
+
+    /// Constants of the cost model, measured on this machine.
+    pub fn calibration(&self) -> &Calibration {
+        &self.shared.calibration
+    }
+
+    /// Where knowledge is kept.
+    pub fn store_name(&self) -> &str {
+        &self.shared.store_name
+    }
+
+    /// Saves what was learned, within this time. Happens by itself every few seconds and when the
+    /// last clone is dropped.
+    pub fn flush(&self, within: Duration) -> Result<(), FlushError> {
+        let change = self.shared.take_unsaved();
+        self.ask(within, move |keeper| keeper.merge(change))
+    }
+
+    /// Writes all knowledge of the store to one file; the number of entries.
+    pub fn export_to(&self, path: &Path, within: Duration) -> Result<usize, FlushError> {
+        self.flush(within)?;
+        let path = path.to_owned();
+        self.ask(within, move |keeper| {
+            let knowledge = keeper.store.load()?;
+            store::export_to(&knowledge, &path)?;
+            Ok(knowledge.entries.len())
+        })
+    }
+
+    /// Reads a file that [`export_to`](Self::export_to) wrote; the number of entries.
+    ///
+    /// The file is checked whole before anything is taken over, and what it says counts as
+    /// knowledge of another machine: it informs first guesses and is soon outweighed.
+    pub fn import_from(&self, path: &Path, within: Duration) -> Result<usize, FlushError> {
+        let mut knowledge = store::import_from(path).map_err(FlushError::Store)?;
+        // A verdict is about code that ran here; a stranger's says nothing.
+        knowledge
+            .entries
+            .retain(|e| matches!(e.fact, store::Fact::Costs(_)));
+        for entry in &mut knowledge.entries {
+            entry.machine = crate::workload::mix(entry.machine, IMPORTED);
+        }
+        knowledge.machines.clear();
+        let count = knowledge.entries.len();
+        let known = knowledge.entries.clone();
+        self.ask(within, move |keeper| keeper.merge(knowledge))?;
+        let ops: HashSet<Box<str>> = known.iter().map(|e| e.op.clone()).collect();
+        self.shared.learn_of(known);
+        for state in self
+            .shared
+            .ops
+            .load()
+            .list
+            .iter()
+            .filter(|s| ops.contains(&s.name))
+        {
+            self.teach(state);
+        }
+        Ok(count)
+    }
+
+    /// Forgets one op, or everything: in this process and in the store.
+    pub fn forget(&self, op: Option<&str>, within: Duration) -> Result<(), FlushError> {
+        {
+            let mut known = self.shared.known();
+            match op {
+                Some(op) => drop(known.remove(op)),
+                None => known.clear(),
+            }
+        }
+        for state in &self.shared.ops.load().list {
+            if op.is_none_or(|op| *state.name == *op) {
+                state.reset();
+            }
+        }
+        let op = op.map(str::to_owned);
+        self.ask(within, move |keeper| keeper.store.forget(op.as_deref()))
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        within: Duration,
+        work: impl FnOnce(&mut crate::save::Keeper) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, FlushError> {
+        self.shared.start_saver();
+        self.shared.saver.ask(Instant::now() + within, work)
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// The environment, or what is wrong with it.
+    pub(crate) fn environment(&self) -> Result<(), BuildError> {
+        self.shared.bad_env.clone().map_or(Ok(()), Err)
+    }
+
+    /// The state of an op, made on first use.
+    pub(crate) fn state(&self, name: &str) -> Result<Arc<OpState>, BuildError> {
+        let (index, ops) = self.shared.op_index(name)?;
+        Ok(ops.list[index as usize].clone())
+    }
+
+    /// The state of an op and its number; `None` if there is no room for another.
+    #[inline]
+    pub(crate) fn find_op<T>(
+        &self,
+        name: &str,
+        with: impl FnOnce(u32, &OpState) -> T,
+    ) -> Option<T> {
+        let ops = self.shared.ops.load();
+        if let Some(index) = ops.by_name.get(name) {
+            return Some(with(*index, &ops.list[*index as usize]));
+        }
+        drop(ops);
+        let (index, ops) = self.shared.op_index(name).ok()?;
+        Some(with(index, &ops.list[index as usize]))
+    }
+
+    /// The op with this number.
+    #[inline]
+    pub(crate) fn with_op<T>(&self, index: u32, with: impl FnOnce(&OpState) -> T) -> Option<T> {
+        let ops = self.shared.ops.load();
+        ops.list.get(index as usize).map(|state| with(state))
+    }
+
+    /// Tells an op what the store knows of it.
+    pub(crate) fn teach(&self, state: &OpState) {
+        let known = self.shared.known();
+        if let Some(entries) = known.get(&state.name) {
+            state.learn_from(
+                entries,
+                self.shared.fingerprint,
+                self.shared.clock.unix_seconds(),
+            );
+        }
+    }
+}
+
+/// Tells what was imported from what was measured, also on the same machine.
+const IMPORTED: u64 = 0x696D_706F_7274_6564;
+
+impl Shared {
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<Box<str>, Vec<Entry>>> {
+        self.known.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn learn_of(&self, entries: Vec<Entry>) {
+        let mut known = self.known();
+        for entry in entries {
+            known.entry(entry.op.clone()).or_default().push(entry);
+        }
+    }
+
+    fn op_index(&self, name: &str) -> Result<(u32, Arc<Ops>), BuildError> {
+        let _one_at_a_time = self.adding.lock().unwrap_or_else(|e| e.into_inner());
+        let ops = self.ops.load_full();
+        if let Some(index) = ops.by_name.get(name) {
+            return Ok((*index, ops));
+        }
+        valid_name("op", name)?;
+        if ops.list.len() >= MAX_OPS {
+            return Err(BuildError::TooMany {
+                what: "ops",
+                found: ops.list.len() + 1,
+                most: MAX_OPS,
+            });
+        }
+        let mut more = ops.as_ref().clone();
+        let index = more.list.len() as u32;
+        more.by_name.insert(name.into(), index);
+        more.list
+            .push(Arc::new(OpState::new(name, self.seed, self.budget)));
+        let more = Arc::new(more);
+        self.ops.store(more.clone());
+        Ok((index, more))
+    }
+
+    /// Something is worth saving.
+    #[inline]
+    pub(crate) fn touched(&self) {
+        if !self.saver.is_started() {
+            self.start_saver();
+        }
+    }
+
+    #[cold]
+    fn start_saver(&self) {
+        if !self.saver.is_started() {
+            self.saver.start(self.me.clone());
+        }
+    }
+
+    /// Everything that the store does not have yet.
+    pub(crate) fn take_unsaved(&self) -> Knowledge {
+        let now = self.clock.unix_seconds();
+        let entries = self
+            .ops
+            .load()
+            .list
+            .iter()
+            .flat_map(|state| state.take_unsaved(self.fingerprint, now))
+            .collect();
+        Knowledge {
+            entries,
+            machines: Vec::new(),
+        }
+    }
+}
+
+impl Drop for Shared {
+    /// Saves the last change, for at most a second.
+    fn drop(&mut self) {
+        if self.saver.is_started() {
+            let change = self.take_unsaved();
+            let deadline = Instant::now() + LAST_SAVE;
+            if let Err(error) = self.saver.ask(deadline, move |keeper| keeper.merge(change)) {
+                tracing::warn!(%error, "what was learned last could not be saved");
+            }
+        }
+    }
+}
+
+/// Where knowledge is kept.
+#[derive(Default)]
+enum Keep {
+    /// The user's cache directory.
+    #[default]
+    Default,
+    Memory,
+    File(PathBuf),
+    Own(Box<dyn Store>),
+}
+
+/// Reads an environment variable.
+type GetEnv = Box<dyn Fn(&str) -> Option<String>>;
+
+/// Settings of a [`Selector`]. The environment variables of the `env` module win over them.
+#[must_use = "nothing is built before build()"]
+pub struct SelectorBuilder {
+    keep: Keep,
+    mode: Mode,
+    budget: f64,
+    reserve: f64,
+    seed: u64,
+    checks: Checks,
+    interval: Duration,
+    clock: Arc<dyn Clock>,
+    memory: Arc<dyn Memory>,
+    machine: Option<Machine>,
+    calibration: Option<Calibration>,
+    force: Vec<String>,
+    disable: Vec<String>,
+    get_env: GetEnv,
+}
+
+impl Default for SelectorBuilder {
+    fn default() -> Self {
+        SelectorBuilder {
+            keep: Keep::Default,
+            mode: Mode::Learn,
+            budget: DEFAULT_BUDGET,
+            reserve: DEFAULT_RESERVE,
+            seed: 0,
+            checks: Checks::default(),
+            interval: DEFAULT_INTERVAL,
+            clock: Arc::new(SystemClock),
+            memory: Arc::new(HostMemory),
+            machine: None,
+            calibration: None,
+            force: Vec::new(),
+            disable: Vec::new(),
+            get_env: Box::new(|name| std::env::var(name).ok()),
+        }
+    }
+}
+
+impl SelectorBuilder {
+    /// Keeps knowledge in this file, which many processes may share.
+    pub fn store_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.keep = Keep::File(path.into());
+        self
+    }
+
+    /// Keeps knowledge in memory only.
+    pub fn in_memory(mut self) -> Self {
+        self.keep = Keep::Memory;
+        self
+    }
+
+    /// Keeps knowledge in a store of your own.
+    pub fn store(mut self, store: impl Store + 'static) -> Self {
+        self.keep = Keep::Own(Box::new(store));
+        self
+    }
+
+    /// Whether it learns.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Share of the serving time that trials may cost: 0 to 1, 0.01 by default.
+    pub fn budget(mut self, share: f64) -> Self {
+        self.budget = share;
+        self
+    }
+
+    /// Share of free memory that is left alone: 0 to 1, 0.3 by default.
+    pub fn memory_reserve(mut self, share: f64) -> Self {
+        self.reserve = share;
+        self
+    }
+
+    /// Who says how much memory is free; the operating system by default.
+    pub fn memory(mut self, memory: impl Memory + 'static) -> Self {
+        self.memory = Arc::new(memory);
+        self
+    }
+
+    /// Seed of what is drawn by lot.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// When variants are checked against the reference.
+    pub fn checks(mut self, checks: Checks) -> Self {
+        self.checks = checks;
+        self
+    }
+
+    /// How often changes are saved; 5 s by default.
+    pub fn save_every(mut self, interval: Duration) -> Self {
+        self.interval = interval;
+        self
+    }
+
+    /// What tells the time; the system's clock by default.
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// The machine to run for; the one detected by default.
+    pub fn machine(mut self, machine: Machine) -> Self {
+        self.machine = Some(machine);
+        self
+    }
+
+    /// Constants of the cost model; from the store or measured by default.
+    pub fn calibration(mut self, calibration: Calibration) -> Self {
+        self.calibration = Some(calibration);
+        self
+    }
+
+    /// Forces variants or backends, in the form of `POINTSMAN_FORCE`.
+    pub fn force(mut self, rules: &str) -> Self {
+        self.force.push(rules.to_owned());
+        self
+    }
+
+    /// Disables variants or backends, in the form of `POINTSMAN_DISABLE`.
+    pub fn disable(mut self, rules: &str) -> Self {
+        self.disable.push(rules.to_owned());
+        self
+    }
+
+    /// Reads environment variables through this function instead of from the process.
+    pub fn environment(mut self, get: impl Fn(&str) -> Option<String> + 'static) -> Self {
+        self.get_env = Box::new(get);
+        self
+    }
+
+    /// Ignores the environment variables.
+    pub fn ignore_environment(self) -> Self {
+        self.environment(|_| None)
+    }
+
+    /// The selector, or what is wrong with its settings or the environment. A store that cannot be
+    /// used is not an error: knowledge is kept in memory then, with one warning.
+    pub fn build(self) -> Result<Selector, BuildError> {
+        let share = |name, value: f64| match value {
+            v if (0.0..=1.0).contains(&v) => Ok(()),
+            v => Err(BuildError::Setting {
+                name,
+                value: v.to_string(),
+                valid: "a number from 0 to 1",
+            }),
+        };
+        share("budget", self.budget)?;
+        share("memory reserve", self.reserve)?;
+        if self.interval.is_zero() {
+            return Err(BuildError::Setting {
+                name: "save_every",
+                value: "0".to_owned(),
+                valid: "a positive duration",
+            });
+        }
+        let mut env = Env::read(&self.get_env)?;
+        for rules in &self.force {
+            env.force.add(rules)?;
+        }
+        for rules in &self.disable {
+            env.disable.add(rules)?;
+        }
+        Ok(self.finish(env, None))
+    }
+
+    fn finish(self, env: Env, bad_env: Option<BuildError>) -> Selector {
+        let keep = match &env.store {
+            Some(StoreChoice::Memory) => Keep::Memory,
+            Some(StoreChoice::File(path)) => Keep::File(path.clone()),
+            None => self.keep,
+        };
+        let machine = self.machine.unwrap_or_else(Machine::detect);
+        let fingerprint = machine.fingerprint();
+        let (store, knowledge) = open(keep);
+        let stored = knowledge
+            .machines
+            .iter()
+            .find(|m| m.fingerprint == fingerprint);
+        let stored = stored.and_then(Calibration::from_record);
+        let is_new = stored.is_none() && self.calibration.is_none();
+        let calibration = self.calibration.or(stored).unwrap_or_else(measured_once);
+        let mode = env.mode.unwrap_or(self.mode);
+        let seed = env.seed.unwrap_or(self.seed);
+        let store_name = store.describe();
+        let clock_cost = clock_cost_ns(self.clock.as_ref());
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let shared = Arc::new_cyclic(|me| Shared {
+            id: NEXT.fetch_add(1, Relaxed),
+            mode,
+            env,
+            headroom: Headroom::new(self.memory, self.clock.clone(), self.reserve),
+            checks: self.checks,
+            checker: Checker::default(),
+            seed,
+            bad_env,
+            budget: self.budget,
+            fingerprint,
+            ops: ArcSwap::default(),
+            adding: Mutex::default(),
+            known: Mutex::default(),
+            store_name,
+            saver: Saver::new(store, self.interval),
+            me: me.clone(),
+            machine,
+            calibration,
+            clock: self.clock,
+            clock_cost_ns: clock_cost,
+        });
+        shared.learn_of(knowledge.entries);
+        let selector = Selector { shared };
+        if is_new && mode == Mode::Learn {
+            selector.keep_calibration();
+        }
+        selector
+    }
+}
+
+impl Selector {
+    /// Has the calibration saved with the next change, without waiting for it.
+    fn keep_calibration(&self) {
+        let record = self.shared.machine.record(&self.shared.calibration);
+        let change = Knowledge {
+            entries: Vec::new(),
+            machines: vec![record],
+        };
+        self.shared.saver.add(change);
+    }
+}
+
+/// Calibration takes a tenth of a second: once per process is enough.
+fn measured_once() -> Calibration {
+    static MEASURED: OnceLock<Calibration> = OnceLock::new();
+    MEASURED.get_or_init(Calibration::measure).clone()
+}
+
+/// Opens the store and reads it, or falls back to memory with one warning.
+fn open(keep: Keep) -> (Box<dyn Store>, Knowledge) {
+    let opened: Result<Box<dyn Store>, StoreError> = match keep {
+        Keep::Memory => Ok(Box::new(MemoryStore::default())),
+        Keep::Own(store) => Ok(store),
+        Keep::File(path) => open_file(&path),
+        Keep::Default => match store::default_path() {
+            Some(path) => open_file(&path),
+            None => Err(StoreError::Refused {
+                path: PathBuf::from("~"),
+                reason: "no home directory is known; set HOME or POINTSMAN_STORE".to_owned(),
+            }),
+        },
+    };
+    let loaded = opened.and_then(|mut store| {
+        let knowledge = store.load()?;
+        Ok((store, knowledge))
+    });
+    loaded.unwrap_or_else(|error| {
+        tracing::warn!(%error, "the store cannot be used; learning in memory only");
+        (Box::new(MemoryStore::default()), Knowledge::default())
+    })
+}
+
+#[cfg(feature = "sqlite")]
+fn open_file(path: &Path) -> Result<Box<dyn Store>, StoreError> {
+    Ok(Box::new(store::SqliteStore::open(path)?))
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn open_file(path: &Path) -> Result<Box<dyn Store>, StoreError> {
+    Err(StoreError::Refused {
+        path: path.to_owned(),
+        reason: "this build has no feature `sqlite`".to_owned(),
+    })
+}

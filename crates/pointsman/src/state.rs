@@ -1,0 +1,413 @@
+//! What all handles of one op share: published choices, the learner, counters, quarantine.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use arc_swap::ArcSwap;
+use serde::Serialize;
+
+use crate::backend::Backend;
+use crate::check::{Checked, Verdict};
+use crate::decision::Reason;
+use crate::guard::Quarantine;
+use crate::learn::published::{Choice, Published};
+use crate::learn::{Known, Learner, Pick, Question, Seen};
+use crate::machine::Calibration;
+use crate::outcome::{Cost, Rejection};
+use crate::selector::{Mode, Shared};
+use crate::store::{Entry, Fact};
+use crate::thread::{self, Counters};
+use crate::workload::{Workload, mix};
+
+/// Most variants of one op: masks are one word.
+pub(crate) const MAX_VARIANTS: usize = 64;
+
+/// Recent decisions kept for people to look at.
+const RECENT_DECISIONS: usize = 32;
+
+/// A variant's name and backend, for callers who have no handle.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    pub(crate) name: Box<str>,
+    pub(crate) backend: Backend,
+}
+
+/// A decision that went through the learner.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct RecentDecision {
+    /// The workload.
+    pub workload: Workload,
+    /// The variant that served.
+    pub variant: String,
+    /// Why it was chosen.
+    pub reason: Reason,
+    /// Nanoseconds it took, if accepted.
+    pub took_ns: Option<u64>,
+}
+
+/// What all handles of one op share.
+pub(crate) struct OpState {
+    pub(crate) name: Box<str>,
+    pub(crate) published: Published,
+    pub(crate) counters: Counters,
+    pub(crate) quarantine: Quarantine,
+    /// Grows when plans must ask again.
+    epoch: AtomicU32,
+    /// Names in order of their number: grows, never shrinks.
+    names: ArcSwap<Vec<Named>>,
+    learner: Mutex<Learner>,
+    checked: Mutex<Checked>,
+    recent: Mutex<VecDeque<(Workload, u8, Reason, Option<Cost>)>>,
+    seed: u64,
+}
+
+/// A timed call, from its pick to its outcome.
+#[derive(Clone, Copy)]
+pub(crate) struct Timed<'a> {
+    pub(crate) workload: &'a Workload,
+    pub(crate) key: u64,
+    pub(crate) pick: Pick,
+    pub(crate) weight: u64,
+    pub(crate) nested: bool,
+}
+
+impl OpState {
+    pub(crate) fn new(name: &str, seed: u64, budget: f64) -> Self {
+        let seed = name.bytes().fold(seed, |s, b| mix(s, u64::from(b)));
+        OpState {
+            name: name.into(),
+            published: Published::new(),
+            counters: Counters::new(),
+            quarantine: Quarantine::default(),
+            epoch: AtomicU32::new(1),
+            names: ArcSwap::default(),
+            learner: Mutex::new(Learner::new(seed, budget)),
+            checked: Mutex::default(),
+            recent: Mutex::default(),
+            seed,
+        }
+    }
+
+    /// The learner. A panic cannot poison it: no foreign code runs under its lock.
+    pub(crate) fn learner(&self) -> MutexGuard<'_, Learner> {
+        self.learner.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    pub(crate) fn checked(&self) -> MutexGuard<'_, Checked> {
+        self.checked.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    pub(crate) fn names(&self) -> arc_swap::Guard<Arc<Vec<Named>>> {
+        self.names.load()
+    }
+
+    pub(crate) fn name_of(&self, variant: u8) -> String {
+        self.names()
+            .get(usize::from(variant))
+            .map_or_else(String::new, |n| n.name.to_string())
+    }
+
+    #[inline]
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch.load(Relaxed)
+    }
+
+    /// Takes back every published choice, also from plans.
+    pub(crate) fn unpublish(&self) {
+        self.published.clear();
+        self.epoch.fetch_add(1, Relaxed);
+    }
+
+    /// The number of a variant, given on first use; `None` if there is no room for another.
+    pub(crate) fn register(
+        &self,
+        name: &str,
+        revision: u32,
+        backend: Backend,
+        calibration: &Calibration,
+    ) -> Option<u8> {
+        let mut learner = self.learner();
+        let names = self.names.load_full();
+        if let Some(at) = names.iter().position(|n| *n.name == *name) {
+            if learner.variants()[at].revision != revision {
+                learner.change_revision(at as u8, revision);
+                self.checked().forget(at as u8);
+                drop(learner);
+                self.unpublish();
+            }
+            return Some(at as u8);
+        }
+        if names.len() >= MAX_VARIANTS {
+            return None;
+        }
+        learner.add_variant(Known {
+            name: name.into(),
+            revision,
+            backend,
+            // Nothing measured: as the plainest backend, and the learner corrects it.
+            cost: calibration
+                .backend(backend)
+                .or_else(|| calibration.backend(Backend::Scalar)),
+        });
+        let mut names = names.as_ref().clone();
+        names.push(Named {
+            name: name.into(),
+            backend,
+        });
+        self.names.store(Arc::new(names));
+        drop(learner);
+        self.unpublish();
+        Some((self.names().len() - 1) as u8)
+    }
+
+    /// Takes over what the store knows of this op.
+    pub(crate) fn learn_from(&self, entries: &[Entry], machine: u64, now_unix: u64) {
+        let mut learner = self.learner();
+        learner.learn_from(entries.iter().map(|e| (e, e.machine == machine)), now_unix);
+        let mut checked = self.checked();
+        for entry in entries.iter().filter(|e| e.machine == machine) {
+            let known = |v: &Known| v.name == entry.variant && v.revision == entry.revision;
+            let Some(variant) = learner.variants().iter().position(known) else {
+                continue;
+            };
+            match entry.fact {
+                Fact::Agreed => checked.load(variant as u8, &entry.cell),
+                Fact::Disagreed => self.quarantine.wrong(
+                    variant as u8,
+                    "gave another result than the reference in an earlier run".to_owned(),
+                ),
+                Fact::Costs(_) => {}
+            }
+        }
+        drop((learner, checked));
+        self.unpublish();
+    }
+
+    /// The published choice for a cell and a set of eligible variants, if this call need not be
+    /// timed. Counts the call.
+    #[inline]
+    pub(crate) fn published(&self, key: u64, eligible: u64) -> Look {
+        match self.published.get(mix(key, eligible)) {
+            Some(choice) => {
+                let n = self.counters.count(choice.variant).wrapping_add(self.seed);
+                if thread::is_due(n, choice.period) {
+                    Look::Due(choice)
+                } else {
+                    Look::Serve(choice)
+                }
+            }
+            None => Look::Ask,
+        }
+    }
+
+    /// Asks the learner.
+    pub(crate) fn decide(
+        &self,
+        shared: &Shared,
+        workload: &Workload,
+        key: u64,
+        eligible: u64,
+        explore: bool,
+    ) -> Pick {
+        let question = Question {
+            workload,
+            key,
+            eligible,
+            now_ns: shared.clock.now_ns(),
+            explore: explore && shared.mode == Mode::Learn,
+        };
+        let mut pick = self.learner().decide(&question);
+        if shared.mode == Mode::Frozen && pick.reason != Reason::OnlyEligible {
+            pick.reason = Reason::Frozen;
+        }
+        pick
+    }
+
+    /// Publishes a pick for the calls that follow; under the learner's lock, because the
+    /// published choices have one writer at a time.
+    pub(crate) fn publish(&self, key: u64, eligible: u64, pick: &Pick) {
+        let _one_writer = self.learner();
+        let tag = mix(key, eligible);
+        match pick.publish {
+            Some(period) => self
+                .published
+                .put(tag, Choice::new(pick.variant, period, pick.confidence)),
+            None => self.published.remove(tag),
+        }
+    }
+
+    /// Tells the learner how a timed call went.
+    pub(crate) fn observe(
+        &self,
+        shared: &Shared,
+        timed: &Timed<'_>,
+        cost: Result<Cost, Rejection>,
+    ) {
+        self.quarantine.served(timed.pick.variant);
+        if shared.mode != Mode::Learn {
+            return;
+        }
+        let seen = timed.seen(cost, shared.clock.now_ns());
+        let drifts = {
+            let mut learner = self.learner();
+            let before = learner.tally.drifts;
+            learner.observe(&seen);
+            learner.tally.drifts - before
+        };
+        if drifts > 0 {
+            self.unpublish();
+        }
+        self.remember(timed, cost.ok());
+        shared.touched();
+    }
+
+    /// Tells everybody that a variant failed; true if it is quarantined for it.
+    pub(crate) fn failed(
+        &self,
+        shared: &Shared,
+        timed: &Timed<'_>,
+        panicked: bool,
+        why: String,
+        wasted_ns: f64,
+    ) -> bool {
+        let now_ns = shared.clock.now_ns();
+        let variant = timed.pick.variant;
+        let caught = self
+            .quarantine
+            .failed(variant, panicked, why.clone(), now_ns);
+        if caught {
+            tracing::warn!(op = %self.name, variant = self.name_of(variant), error = why, "variant quarantined");
+        }
+        if shared.mode == Mode::Learn {
+            let seen = timed.seen(Err(Rejection::Zero), now_ns);
+            self.learner().failed(&seen, wasted_ns);
+            shared.touched();
+        }
+        // The cell asks again: success must be seen to count, and others must take over.
+        self.unpublish();
+        caught
+    }
+
+    /// Notes that the reference failed: never quarantined, because nobody is behind it.
+    pub(crate) fn reference_failed(&self, shared: &Shared, timed: &Timed<'_>) {
+        let seen = timed.seen(Err(Rejection::Zero), shared.clock.now_ns());
+        self.learner().failed(&seen, 0.0);
+        shared.touched();
+    }
+
+    /// Notes what a check has found.
+    pub(crate) fn judged(
+        &self,
+        shared: &Shared,
+        workload: &Workload,
+        variant: u8,
+        verdict: &Verdict,
+        spent_ns: u64,
+    ) {
+        let name = self.name_of(variant);
+        match verdict {
+            Verdict::Agrees => {}
+            Verdict::Disagrees(why) => {
+                self.quarantine.wrong(variant, why.clone());
+                tracing::warn!(op = %self.name, variant = name, why, "variant quarantined: wrong result");
+            }
+            Verdict::CannotTell(why) => {
+                tracing::warn!(op = %self.name, variant = name, why, "variant could not be checked");
+            }
+        }
+        {
+            let mut checked = self.checked();
+            checked.checks += 1;
+            checked.spent_ns += spent_ns;
+            checked.note(workload, variant, verdict);
+        }
+        self.unpublish();
+        shared.touched();
+    }
+
+    fn remember(&self, timed: &Timed<'_>, cost: Option<Cost>) {
+        let mut recent = self.recent.lock().unwrap_or_else(|e| e.into_inner());
+        if recent.len() == RECENT_DECISIONS {
+            recent.pop_front();
+        }
+        recent.push_back((*timed.workload, timed.pick.variant, timed.pick.reason, cost));
+    }
+
+    pub(crate) fn recent(&self) -> Vec<RecentDecision> {
+        let recent = self.recent.lock().unwrap_or_else(|e| e.into_inner());
+        recent
+            .iter()
+            .map(|(workload, variant, reason, cost)| RecentDecision {
+                workload: *workload,
+                variant: self.name_of(*variant),
+                reason: *reason,
+                took_ns: cost.map(Cost::ns),
+            })
+            .collect()
+    }
+
+    /// What the store does not have yet.
+    pub(crate) fn take_unsaved(&self, machine: u64, now_unix: u64) -> Vec<Entry> {
+        let mut learner = self.learner();
+        let costs = learner.take_unsaved().into_iter();
+        let verdicts = self.checked().take_unsaved();
+        let facts = costs.map(|(variant, cell, costs)| (variant, cell, Fact::Costs(costs)));
+        facts
+            .chain(verdicts)
+            .map(|(variant, cell, fact)| {
+                let known = &learner.variants()[usize::from(variant)];
+                Entry {
+                    machine,
+                    op: self.name.clone(),
+                    variant: known.name.clone(),
+                    revision: known.revision,
+                    cell,
+                    updated: now_unix,
+                    fact,
+                }
+            })
+            .collect()
+    }
+
+    /// Forgets what was learned; results that were wrong stay known.
+    pub(crate) fn reset(&self) {
+        self.learner().reset();
+        self.quarantine.reset();
+        self.counters.clear();
+        self.recent
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .clear();
+        self.unpublish();
+    }
+}
+
+/// What a look at the published choices says.
+#[derive(Clone, Copy)]
+pub(crate) enum Look {
+    /// Serve from this one; do not time it.
+    Serve(Choice),
+    /// It is this call's turn to be timed; it stands for `2^period` calls.
+    Due(Choice),
+    /// Nothing is published.
+    Ask,
+}
+
+impl<'a> Timed<'a> {
+    fn seen(&self, cost: Result<Cost, Rejection>, now_ns: u64) -> Seen<'a> {
+        Seen {
+            workload: self.workload,
+            key: self.key,
+            variant: self.pick.variant,
+            cost,
+            reason: self.pick.reason,
+            best_ns: self.pick.best_ns,
+            reserved_ns: self.pick.reserved_ns,
+            weight: self.weight,
+            nested: self.nested,
+            now_ns,
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What each thread keeps for itself, so that calls share no cache line.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Counter shards of an op: threads beyond this many share, at the price of a shared line.
+const SHARDS: usize = 16;
+
+struct Local {
+    /// This thread's shard plus one; 0 before its first call.
+    shard: Cell<u32>,
+    /// Calls of any op that this thread is inside of.
+    depth: Cell<u32>,
+    /// Trials this thread has run.
+    trials: Cell<u32>,
+}
+
+thread_local! {
+    static LOCAL: Local = const {
+        Local {
+            shard: Cell::new(0),
+            depth: Cell::new(0),
+            trials: Cell::new(0),
+        }
+    };
+}
+
+#[inline]
+fn shard() -> usize {
+    let shard = LOCAL.with(|local| local.shard.get());
+    if shard == 0 {
+        first_shard()
+    } else {
+        shard as usize - 1
+    }
+}
+
+#[cold]
+fn first_shard() -> usize {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let shard = NEXT.fetch_add(1, Relaxed) % SHARDS as u32;
+    LOCAL.with(|local| local.shard.set(shard + 1));
+    shard as usize
+}
+
+/// Marks that a call is under way on this thread, until it is dropped.
+pub(crate) struct Inside(());
+
+impl Inside {
+    #[inline]
+    pub(crate) fn enter() -> Self {
+        LOCAL.with(|local| local.depth.set(local.depth.get() + 1));
+        Inside(())
+    }
+}
+
+impl Drop for Inside {
+    #[inline]
+    fn drop(&mut self) {
+        LOCAL.with(|local| local.depth.set(local.depth.get() - 1));
+    }
+}
+
+/// Whether this thread is inside a call already.
+pub(crate) fn nested() -> bool {
+    LOCAL.with(|local| local.depth.get() > 0)
+}
+
+/// Trials that this thread has run so far: if the number grows during a call, the call's time
+/// contains a trial.
+pub(crate) fn trials() -> u32 {
+    LOCAL.with(|local| local.trials.get())
+}
+
+pub(crate) fn count_trial() {
+    LOCAL.with(|local| local.trials.set(local.trials.get().wrapping_add(1)));
+}
+
+#[repr(align(128))] // two cache lines: the prefetcher fetches pairs
+struct Shard([AtomicU64; 64]);
+
+/// Calls per variant of one op, exact, without a shared write.
+pub(crate) struct Counters(Box<[Shard]>);
+
+impl Counters {
+    pub(crate) fn new() -> Self {
+        let shard = |_| Shard(std::array::from_fn(|_| AtomicU64::new(0)));
+        Counters((0..SHARDS).map(shard).collect())
+    }
+
+    /// Counts a call of this variant on this thread; the number of those before it.
+    #[inline]
+    pub(crate) fn count(&self, variant: u8) -> u64 {
+        self.0[shard()].0[usize::from(variant & 63)].fetch_add(1, Relaxed)
+    }
+
+    /// Counts several calls at once.
+    pub(crate) fn add(&self, variant: u8, calls: u64) {
+        self.0[shard()].0[usize::from(variant & 63)].fetch_add(calls, Relaxed);
+    }
+
+    pub(crate) fn calls(&self, variant: u8) -> u64 {
+        let of = |shard: &Shard| shard.0[usize::from(variant & 63)].load(Relaxed);
+        self.0.iter().map(of).sum()
+    }
+
+    pub(crate) fn clear(&self) {
+        for shard in &self.0 {
+            shard.0.iter().for_each(|count| count.store(0, Relaxed));
+        }
+    }
+}
+
+/// Whether call number `n` is one of the `2^-period` that are timed.
+///
+/// Multiples of the golden ratio fall evenly into every interval, also when only every second or
+/// every thousandth `n` belongs to a cell: a plain "every 64th" would miss such cells for ever.
+#[inline]
+pub(crate) fn is_due(n: u64, period: u8) -> bool {
+    n.wrapping_mul(0x9E37_79B9_7F4A_7C15) <= u64::MAX >> (period & 63)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_call_in_a_period_is_timed_whatever_the_pattern() {
+        for stride in [1, 2, 3, 64, 1000, 4096] {
+            let due = (0..1u64 << 16).filter(|n| is_due(n * stride, 6)).count();
+            assert!(
+                (900..1150).contains(&due),
+                "stride {stride}: {due} of 65536"
+            );
+        }
+        assert!((0..100).all(|n| is_due(n, 0)));
+    }
+
+    #[test]
+    fn calls_are_counted_on_every_thread() {
+        let counters = Counters::new();
+        std::thread::scope(|scope| {
+            for _ in 0..40 {
+                scope.spawn(|| (0..100).for_each(|_| _ = counters.count(3)));
+            }
+        });
+        assert_eq!(counters.calls(3), 4000);
+        counters.clear();
+        assert_eq!(counters.calls(3), 0);
+    }
+}
