@@ -129,6 +129,7 @@ impl Selector {
                     predicted: decision.predicted.unwrap_or_default(),
                     best_ns: ticket.best_ns,
                     reserved_ns: ticket.reserved_ns,
+                    settled: false,
                     publish: None,
                 },
                 weight: ticket.weight,
@@ -310,6 +311,7 @@ fn published_pick(variant: u8, confidence: f64) -> Pick {
         predicted: Prediction::default(),
         best_ns: 0.0,
         reserved_ns: 0.0,
+        settled: false,
         publish: None,
     }
 }

@@ -33,6 +33,7 @@ pub(crate) fn explanation(
         variant: line.id,
         prediction: learner.predict(workload, line.id, now_ns),
         tries: 0,
+        outliers: 0.0,
     };
     let all: Vec<Candidate> = lines
         .iter()

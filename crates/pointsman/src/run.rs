@@ -356,6 +356,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
             predicted: Prediction::default(),
             best_ns: 0.0,
             reserved_ns: 0.0,
+            settled: false,
             publish: None,
         }
     }

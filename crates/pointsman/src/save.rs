@@ -43,11 +43,15 @@ impl Keeper {
                 self.waiting = Knowledge::default();
                 self.warned = false;
             }
-            Err(error) if !self.warned => {
-                self.warned = true;
-                tracing::warn!(%error, store = self.store.describe(), "cannot save; will try again");
+            Err(error) => {
+                // What is invalid today is invalid tomorrow: trying again would block all else.
+                if matches!(error, StoreError::Invalid { .. }) {
+                    self.waiting = Knowledge::default();
+                }
+                if !std::mem::replace(&mut self.warned, true) {
+                    tracing::warn!(%error, store = self.store.describe(), "cannot save");
+                }
             }
-            Err(_) => {}
         }
         result
     }

@@ -335,7 +335,7 @@ fn f20_a_quarter_of_noisy_samples_and_lucky_shots_still_give_the_right_winner() 
                 _ => small,
             }
         };
-        for _ in 0..1_500 {
+        for _ in 0..3_000 {
             world.call(&workload, &FOUR, &costs, noise);
         }
         let served: Vec<Call> = (0..100)

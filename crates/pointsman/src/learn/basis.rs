@@ -52,13 +52,14 @@ impl Basis {
         }
     }
 
-    /// Measures how far the cells spread in each coordinate.
+    /// Measures where the cells lie and how far they spread in each coordinate. Whoever calls this
+    /// fits the coefficients anew: they count from the middle of the cells.
     pub(crate) fn measure<'a>(&mut self, places: impl Iterator<Item = &'a Place> + Clone) {
-        for (j, spread) in self.spread.iter_mut().enumerate() {
+        for (j, (origin, spread)) in self.origin.iter_mut().zip(&mut self.spread).enumerate() {
             let values = places.clone().filter_map(|p| p.at.get(j));
             let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
             for value in values {
-                let value = value - self.origin[j];
+                let value = value - *origin;
                 n += 1.0;
                 sum += value;
                 squares += value * value;
@@ -66,6 +67,7 @@ impl Basis {
             if n > 0.0 {
                 // Half an octave at least: one size is not a scale.
                 *spread = (squares / n - (sum / n).powi(2)).max(0.25).sqrt();
+                *origin += sum / n;
             }
         }
     }

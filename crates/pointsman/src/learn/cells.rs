@@ -34,8 +34,6 @@ pub(crate) struct Place {
     pub(crate) incumbent: Option<u8>,
     /// Calls that came past the learner.
     pub(crate) visits: u32,
-    /// How far timing has been thinned out, as a power of two.
-    pub(crate) thinned: u8,
     used: bool,
 }
 
@@ -145,7 +143,6 @@ impl Cells {
             expected_at: 0,
             incumbent: None,
             visits: 0,
-            thinned: 0,
             used: false,
         };
         if self.places.len() < limit.clamp(1, MAX_CELLS) {

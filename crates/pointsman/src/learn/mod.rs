@@ -58,10 +58,10 @@ const MAX_THINNED: u8 = 3;
 /// Longest sampling period: every 65,536th call.
 const MAX_PERIOD: u8 = 16;
 
-/// Uncertainty that evidence gains with age, in log units, and the time in which it does: what was
-/// measured ten minutes ago under other load may be off by a quarter.
-const STALE: f64 = 0.25;
-const STALE_AFTER_NS: f64 = 600e9;
+/// Uncertainty that evidence gains with age, in log units: what was measured ten minutes ago, under
+/// other load, may be off by a quarter; after forty minutes, by a factor of e, and no more.
+const STALE_PER_NS: f64 = 0.25 / 600e9;
+const MOST_STALE: f64 = 1.0;
 
 /// A variant as the learner sees it.
 #[derive(Clone, Debug)]
@@ -96,6 +96,8 @@ pub(crate) struct Pick {
     pub(crate) best_ns: f64,
     /// What the bank has set aside for this trial.
     pub(crate) reserved_ns: f64,
+    /// Whether nothing is left to find out here.
+    pub(crate) settled: bool,
     /// The choice to publish: one call in `2^period` comes back here. `None`: every call does.
     pub(crate) publish: Option<u8>,
 }
@@ -272,6 +274,7 @@ impl Learner {
                 variant,
                 prediction: self.predicted(at, variant, question.now_ns),
                 tries: self.tries.get(usize::from(variant)).copied().unwrap_or(0),
+                outliers: self.cells.at(at).of(variant).map_or(0.0, Samples::outliers),
             });
         }
         let typical_ns = self.typical_ns(&candidates);
@@ -289,7 +292,7 @@ impl Learner {
         );
         if !matches!(pick.reason, Reason::Trial | Reason::FirstTry) {
             place.incumbent = Some(pick.variant);
-            pick.publish = sampling_period(place, pick.best_ns, question.explore);
+            pick.publish = sampling_period(place, &pick, question.explore);
         }
         self.scratch = candidates;
         pick
@@ -443,10 +446,10 @@ impl Learner {
             .samples
             .iter()
             .filter(|s| s.variant != seen.variant && s.held() > 0)
-            .map(Samples::median)
+            .map(Samples::level)
             .reduce(f64::min);
         if let Some(best) = best {
-            let right = own.median() <= best + adaptive::NEAR;
+            let right = own.level() <= best + adaptive::NEAR;
             self.tally.judged(right, seen.weight);
         }
     }
@@ -549,7 +552,7 @@ impl Learner {
             return 0.0;
         };
         let basis = self.basis.vector(&place.cell, &place.at);
-        samples.median()
+        samples.level()
             - self.prior(variant, &place.work)
             - self.ridge.mean(&basis, usize::from(variant))
     }
@@ -579,7 +582,7 @@ impl Learner {
         };
         let samples = place.of(variant).filter(|s| s.held() > 0);
         let age = samples.map_or(0.0, |s| now_ns.saturating_sub(s.last_ns) as f64);
-        combine(*expected, samples, (age / STALE_AFTER_NS).min(1.0) * STALE)
+        combine(*expected, samples, (age * STALE_PER_NS).min(MOST_STALE))
     }
 
     /// Fits the linear part anew, from the medians of all cells.
@@ -595,7 +598,7 @@ impl Learner {
                 points.push(Point {
                     variant: usize::from(samples.variant),
                     basis: basis.clone(),
-                    value: samples.median() - self.prior(samples.variant, &place.work),
+                    value: samples.level() - self.prior(samples.variant, &place.work),
                     weight: 1.0,
                 });
             }
@@ -705,22 +708,21 @@ fn median(costs: &[Cost]) -> Option<f64> {
         .map(|c| c.ln())
 }
 
-/// A changed cell starts over: what the others were worth is uncertain again, and every call is
+/// A changed cell starts over: what the others are worth is uncertain again, and every call is
 /// looked at.
 fn reopen(place: &mut Place, changed: u8) {
     place.visits = 0;
-    place.thinned = 0;
     for samples in place.samples.iter_mut().filter(|s| s.variant != changed) {
-        samples.keep_last(2);
+        samples.last_ns = 0;
     }
 }
 
-/// Variance of a median of `held` samples; more than arithmetic says while there are few, because
+/// Variance of a level of `held` samples; more than arithmetic says while there are few, because
 /// the spread itself is unknown then.
 fn own_variance(samples: &Samples) -> f64 {
     let held = f64::from(samples.held().max(1));
     let spread = samples.spread();
-    1.57 * spread * spread / held + 0.0225 / (held * held)
+    1.57 * spread * spread / held + 0.04 / (held * held)
 }
 
 /// Joins what neighbours say with the cell's own samples, each by its certainty.
@@ -732,17 +734,17 @@ fn combine(expected: Expected, samples: Option<&Samples>, stale: f64) -> Predict
     if samples.held() < 3 {
         // One or two samples far from all expectation are more likely an outlier than the truth.
         let surprise =
-            (samples.median() - expected.mean).powi(2) / (9.0 * (own + expected.variance));
+            (samples.level() - expected.mean).powi(2) / (9.0 * (own + expected.variance));
         own *= 1.0 + surprise;
     }
     let (a, b) = (expected.variance.recip(), own.recip());
-    let mean = (a * expected.mean + b * samples.median()) / (a + b);
+    let mean = (a * expected.mean + b * samples.level()) / (a + b);
     let variance = (a + b).recip() + stale * stale;
     Prediction::new(mean, variance.sqrt(), samples.held())
 }
 
 /// How rarely a settled choice is looked at, as a power of two.
-fn sampling_period(place: &mut Place, best_ns: f64, explore: bool) -> Option<u8> {
+fn sampling_period(place: &Place, pick: &Pick, explore: bool) -> Option<u8> {
     if !explore {
         return Some(MAX_PERIOD);
     }
@@ -750,9 +752,14 @@ fn sampling_period(place: &mut Place, best_ns: f64, explore: bool) -> Option<u8>
         return None;
     }
     // Each time the visits double, a cell that has stayed settled is looked at half as often.
-    place.thinned = ((place.visits / FIRST_VISITS).ilog2() as u8).min(MAX_THINNED);
-    let affordable = (SAMPLED_NS / (SAMPLED_SHARE * best_ns.max(1.0))).max(1.0);
-    Some((affordable.log2().ceil() as u8 + place.thinned).min(MAX_PERIOD))
+    let doublings = (place.visits / FIRST_VISITS).ilog2() as u8;
+    let thinned = if pick.settled {
+        doublings.min(MAX_THINNED)
+    } else {
+        0
+    };
+    let affordable = (SAMPLED_NS / (SAMPLED_SHARE * pick.best_ns.max(1.0))).max(1.0);
+    Some((affordable.log2().ceil() as u8 + thinned).min(MAX_PERIOD))
 }
 
 /// The set bits of a mask, lowest first.

@@ -7,6 +7,7 @@
 //! - The first tries of a variant nobody has tried are outside the budget, because nothing is
 //!   known that could price them; there are few, and only on cheap workloads.
 
+use rand::RngExt;
 use rand_distr::{Distribution, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -27,12 +28,26 @@ const STICKY: f64 = 0.03;
 /// would be astronomical and the variant never tried.
 const PESSIMISM: f64 = 1.5;
 
+/// Samples in one cell that may all have been unlucky.
+const FEW: u32 = 9;
+
+/// Distance, in log units, at which a variant is out of reach of a few unlucky samples: 3 times.
+const OUT_OF_REACH: f64 = 1.1;
+
+/// How far, in log units, a variant may lie from the best when its samples are known to mislead.
+const ANYTHING: f64 = 0.5;
+
+/// Tries of a variant, over all cells, before its predictions are taken at their word.
+const NEW: u32 = 48;
+
 /// An eligible variant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     pub(crate) variant: u8,
     pub(crate) prediction: Prediction,
     pub(crate) tries: u32,
+    /// Share of its samples in this cell that are outliers.
+    pub(crate) outliers: f64,
 }
 
 /// What a pick rests on.
@@ -60,13 +75,14 @@ pub(crate) fn pick(
         predicted: chosen.prediction,
         best_ns,
         reserved_ns,
+        settled: settled(best, candidates),
         publish: None,
     };
     if situation.explore && candidates.len() > 1 {
         if let Some(first) = first_try(situation, best) {
             return answer(first, Reason::FirstTry, 0.0);
         }
-        let drawn = draw(candidates, rng);
+        let drawn = draw(candidates, best, boldness(bank, best_ns), rng);
         if drawn.variant != best.variant {
             let pessimistic = drawn.prediction.mean() + drawn.prediction.sd().min(PESSIMISM);
             let excess_ns = (pessimistic.exp() - best_ns).max(0.0);
@@ -113,16 +129,68 @@ fn first_try<'a>(situation: &Situation<'a>, best: &Candidate) -> Option<&'a Cand
         .min_by_key(|c| c.tries)
 }
 
-fn draw<'a>(candidates: &'a [Candidate], rng: &mut Xoshiro256PlusPlus) -> &'a Candidate {
+/// How many standard deviations count as one for a variant that has not been tried often: up to
+/// four while the bank is rich. Its first tries were on cheap workloads; what it does on dear ones
+/// is guesswork, and a budget that nobody spends is best spent on finding out.
+fn boldness(bank: &Bank, best_ns: f64) -> f64 {
+    let calls = (bank.balance() / best_ns.max(1.0)).max(0.0);
+    1.0 + calls.ln_1p().min(6.0) / 2.0
+}
+
+/// A Thompson draw: each variant at random from what it may cost; the lowest wins.
+fn draw<'a>(
+    candidates: &'a [Candidate],
+    best: &Candidate,
+    boldness: f64,
+    rng: &mut Xoshiro256PlusPlus,
+) -> &'a Candidate {
     let mut lowest = (f64::INFINITY, &candidates[0]);
     for candidate in candidates {
         let normal: f64 = StandardNormal.sample(rng);
-        let drawn = candidate.prediction.mean() + candidate.prediction.sd() * normal;
+        let p = candidate.prediction;
+        let misled = candidate.variant != best.variant
+            && rng.random::<f64>() < misled(p.samples(), best.outliers);
+        let drawn = if misled {
+            best.prediction.mean() + ANYTHING * normal
+        } else if candidate.tries < NEW {
+            p.mean() + boldness * p.sd() * normal
+        } else {
+            p.mean() + p.sd() * normal
+        };
         if drawn < lowest.0 {
             lowest = (drawn, candidate);
         }
     }
     lowest.1
+}
+
+/// Whether nothing is left to find out: every other variant is out of reach, or well measured.
+fn settled(best: &Candidate, candidates: &[Candidate]) -> bool {
+    candidates
+        .iter()
+        .filter(|c| c.variant != best.variant)
+        .all(|c| {
+            let gap = c.prediction.mean() - best.prediction.mean();
+            match c.prediction.samples() {
+                0 => gap > 3.0 * c.prediction.sd(),
+                1..FEW => gap > OUT_OF_REACH,
+                _ => true,
+            }
+        })
+}
+
+/// Probability that so few samples show outliers and nothing else, when this share of all samples
+/// are outliers: that most of them are.
+fn misled(samples: u32, outliers: f64) -> f64 {
+    if samples == 0 || samples >= FEW {
+        return 0.0;
+    }
+    // The level of n samples is the lower middle one: outliers rule it if more than half are.
+    let needed = samples / 2 + 1;
+    let ways = (0..needed).fold(1.0, |ways, i| {
+        ways * f64::from(samples - i) / f64::from(i + 1)
+    });
+    (ways * outliers.powi(needed as i32)).min(0.5)
 }
 
 /// Probability that the chosen variant is within 5 % of the best.
@@ -137,4 +205,20 @@ pub(crate) fn confidence(chosen: &Candidate, candidates: &[Candidate]) -> f64 {
             0.5 * libm::erfc(-z * std::f64::consts::FRAC_1_SQRT_2)
         })
         .product()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_samples_mislead_as_often_as_most_of_them_are_outliers() {
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
+        close(misled(0, 0.2), 0.0);
+        close(misled(1, 0.2), 0.2);
+        close(misled(2, 0.2), 0.04);
+        close(misled(3, 0.2), 3.0 * 0.04);
+        close(misled(4, 0.2), 4.0 * 0.008);
+        close(misled(9, 0.2), 0.0);
+    }
 }
