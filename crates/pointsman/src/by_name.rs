@@ -75,12 +75,11 @@ impl Selector {
                     true,
                     1 << choice.period,
                 ),
-                Look::Ask => {
-                    let pick = self.pick(state, workload, key, eligible);
-                    state.counters.count(pick.variant);
-                    (pick, true, 1)
-                }
+                Look::Ask => (self.pick(state, workload, key, eligible), true, 1),
             };
+            if sampled {
+                state.counters.add(pick.variant, 1);
+            }
             let at = found.index_of(pick.variant);
             Some(Decision {
                 variant: candidates[at],

@@ -405,11 +405,9 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
             if failed.is_empty() {
                 self.state.publish(key, eligible, &pick);
             }
-            if weight == 1 {
-                self.state.counters.count(pick.variant);
-            }
             let timed = self.timed(workload, key, pick, weight);
             let Some(body) = self.body(pick.variant) else {
+                self.state.counters.add(pick.variant, 1);
                 let (raw, cost) = self.run_reference(&timed, args);
                 let journey = Journey::new(pick, cost, &failed);
                 return (self.referred(raw, failed), journey);
@@ -417,6 +415,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
             let (result, cost) = self.clocked(&pick, || guard::attempt(|| body(args)));
             match result {
                 Ok(output) => {
+                    self.state.counters.add(pick.variant, 1);
                     self.state.observe(self.shared(), &timed, cost);
                     return (K::served(output), Journey::new(pick, cost, &failed));
                 }
@@ -758,7 +757,7 @@ impl<O: Op, K: Kind<O>> Plan<O, K> {
                 let epoch = u64::from(inner.state.epoch() & 0xFF_FFFF);
                 // The counter has one write per look; the calls in between stand behind it.
                 let calls = PLAN_CALLS.min(1 << choice.period);
-                inner.state.counters.add(choice.variant, calls - 1);
+                inner.state.counters.add(choice.variant, calls as i64 - 1);
                 self.word.store(
                     u64::from(choice.variant) << 56 | epoch << 32 | (calls - 1),
                     Relaxed,

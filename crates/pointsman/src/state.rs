@@ -47,6 +47,14 @@ pub struct RecentDecision {
     pub took_ns: Option<u64>,
 }
 
+/// The same before its variant has a name.
+struct Remembered {
+    workload: Workload,
+    variant: u8,
+    reason: Reason,
+    cost: Option<Cost>,
+}
+
 /// What all handles of one op share.
 pub(crate) struct OpState {
     pub(crate) name: Box<str>,
@@ -59,7 +67,7 @@ pub(crate) struct OpState {
     names: ArcSwap<Vec<Named>>,
     learner: Mutex<Learner>,
     checked: Mutex<Checked>,
-    recent: Mutex<VecDeque<(Workload, u8, Reason, Option<Cost>)>>,
+    recent: Mutex<VecDeque<Remembered>>,
     seed: u64,
 }
 
@@ -193,6 +201,7 @@ impl OpState {
             Some(choice) => {
                 let n = self.counters.count(choice.variant).wrapping_add(self.seed);
                 if thread::is_due(n, choice.period) {
+                    self.counters.add(choice.variant, -1); // counted when it has served
                     Look::Due(choice)
                 } else {
                     Look::Serve(choice)
@@ -332,18 +341,23 @@ impl OpState {
         if recent.len() == RECENT_DECISIONS {
             recent.pop_front();
         }
-        recent.push_back((*timed.workload, timed.pick.variant, timed.pick.reason, cost));
+        recent.push_back(Remembered {
+            workload: *timed.workload,
+            variant: timed.pick.variant,
+            reason: timed.pick.reason,
+            cost,
+        });
     }
 
     pub(crate) fn recent(&self) -> Vec<RecentDecision> {
         let recent = self.recent.lock().unwrap_or_else(|e| e.into_inner());
         recent
             .iter()
-            .map(|(workload, variant, reason, cost)| RecentDecision {
-                workload: *workload,
-                variant: self.name_of(*variant),
-                reason: *reason,
-                took_ns: cost.map(Cost::ns),
+            .map(|r| RecentDecision {
+                workload: r.workload,
+                variant: self.name_of(r.variant),
+                reason: r.reason,
+                took_ns: r.cost.map(Cost::ns),
             })
             .collect()
     }

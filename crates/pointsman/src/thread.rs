@@ -1,7 +1,7 @@
 //! What each thread keeps for itself, so that calls share no cache line.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Counter shards of an op: threads beyond this many share, at the price of a shared line.
 const SHARDS: usize = 16;
@@ -79,35 +79,46 @@ pub(crate) fn count_trial() {
 #[repr(align(128))] // two cache lines: the prefetcher fetches pairs
 struct Shard([AtomicU64; 64]);
 
-/// Calls per variant of one op, exact, without a shared write.
-pub(crate) struct Counters(Box<[Shard]>);
+/// Calls per variant of one op, exact, without a shared write on the hot path.
+pub(crate) struct Counters {
+    /// Looks at a published choice of each variant, by thread.
+    looks: Box<[Shard]>,
+    /// What calls that went through the learner add: a look that led elsewhere counts for whoever
+    /// served.
+    moved: [AtomicI64; 64],
+}
 
 impl Counters {
     pub(crate) fn new() -> Self {
         let shard = |_| Shard(std::array::from_fn(|_| AtomicU64::new(0)));
-        Counters((0..SHARDS).map(shard).collect())
+        Counters {
+            looks: (0..SHARDS).map(shard).collect(),
+            moved: std::array::from_fn(|_| AtomicI64::new(0)),
+        }
     }
 
     /// Counts a call of this variant on this thread; the number of those before it.
     #[inline]
     pub(crate) fn count(&self, variant: u8) -> u64 {
-        self.0[shard()].0[usize::from(variant & 63)].fetch_add(1, Relaxed)
+        self.looks[shard()].0[usize::from(variant & 63)].fetch_add(1, Relaxed)
     }
 
-    /// Counts several calls at once.
-    pub(crate) fn add(&self, variant: u8, calls: u64) {
-        self.0[shard()].0[usize::from(variant & 63)].fetch_add(calls, Relaxed);
+    /// Counts calls off the hot path, or takes them back.
+    pub(crate) fn add(&self, variant: u8, calls: i64) {
+        self.moved[usize::from(variant & 63)].fetch_add(calls, Relaxed);
     }
 
     pub(crate) fn calls(&self, variant: u8) -> u64 {
-        let of = |shard: &Shard| shard.0[usize::from(variant & 63)].load(Relaxed);
-        self.0.iter().map(of).sum()
+        let at = usize::from(variant & 63);
+        let looks: u64 = self.looks.iter().map(|s| s.0[at].load(Relaxed)).sum();
+        looks.saturating_add_signed(self.moved[at].load(Relaxed))
     }
 
     pub(crate) fn clear(&self) {
-        for shard in &self.0 {
+        for shard in &self.looks {
             shard.0.iter().for_each(|count| count.store(0, Relaxed));
         }
+        self.moved.iter().for_each(|count| count.store(0, Relaxed));
     }
 }
 

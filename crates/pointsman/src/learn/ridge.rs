@@ -72,8 +72,8 @@ impl Ridge {
         for (s, factor) in sums.iter().zip(&factors).filter(|(s, _)| s.seen) {
             let mut explained = s.b.clone();
             factor.solve(&mut explained);
-            for i in 0..p {
-                right[i] += s.b[i] - dot(&s.a[i * p..][..p], &explained);
+            for (i, sum) in right.iter_mut().enumerate() {
+                *sum += s.b[i] - dot(&s.a[i * p..][..p], &explained);
             }
             for j in 0..p {
                 let mut column: Vec<f64> = (0..p).map(|i| s.a[i * p + j]).collect();

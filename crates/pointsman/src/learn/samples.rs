@@ -287,7 +287,7 @@ mod tests {
         let mut changes = 0;
         for i in 0..4000u64 {
             // Irregular, but a quarter in the long run.
-            let outlier = crate::workload::mix(i, 7) % 4 == 0;
+            let outlier = crate::workload::mix(i, 7).is_multiple_of(4);
             let news = samples.add(10.0 + if outlier { 1.0 } else { 0.0 }, i);
             changes += u32::from(news == News::Changed);
         }
