@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Installs what is missing, then runs every check of the project.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+
+say "tools"
+if ! command -v cargo >/dev/null; then
+    echo "cargo is missing: install Rust 1.89 or newer (https://rustup.rs)" >&2
+    exit 1
+fi
+if ! command -v cc >/dev/null; then # for SQLite, which is built from source
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        apt-get update -qq && apt-get install -y -qq --no-install-recommends build-essential
+    else
+        echo "a C compiler is missing: install gcc or clang" >&2
+        exit 1
+    fi
+fi
+cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
+cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
+cargo --version
+
+# Tests use stores of their own; nothing of the user's is read or written.
+unset POINTSMAN_FORCE POINTSMAN_DISABLE POINTSMAN_MODE POINTSMAN_SEED
+POINTSMAN_STORE=memory
+export POINTSMAN_STORE
+
+say "format"
+cargo fmt --all -- --check
+
+say "clippy"
+cargo clippy --workspace --all-targets --quiet -- -D warnings
+cargo clippy -p pointsman --no-default-features --quiet -- -D warnings
+
+say "tests"
+cargo test --workspace --all-targets --quiet
+
+say "doc tests"
+cargo test --workspace --doc --quiet
+
+say "documentation"
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+
+say "model of the published choices (loom)"
+RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom \
+    cargo test -p pointsman --no-default-features --lib --release --quiet f46
+
+say "benchmarks, once each"
+cargo bench --workspace --quiet -- --test
+
+say "dependencies"
+if cargo deny --version >/dev/null 2>&1; then
+    cargo deny --offline check bans licenses sources
+else
+    echo "SKIPPED: cargo-deny is not installed (cargo install cargo-deny)"
+fi
+
+say "all passed"
