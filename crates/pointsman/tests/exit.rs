@@ -167,7 +167,7 @@ impl Verify for Slow {
     fn sample(&self, workload: &Workload, _: u64) -> (usize, bool) {
         (workload.size() as usize, false)
     }
-    fn args<'a>(&self, sample: &'a mut (usize, bool)) -> (usize, bool) {
+    fn args(&self, sample: &mut (usize, bool)) -> (usize, bool) {
         *sample
     }
     fn agrees(&self, _: (&(usize, bool), &usize), _: (&(usize, bool), &usize)) -> bool {

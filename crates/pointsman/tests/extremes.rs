@@ -50,7 +50,7 @@ impl Verify for Anything {
     fn sample(&self, workload: &Workload, _: u64) -> Workload {
         *workload
     }
-    fn args<'a>(&self, sample: &'a mut Workload) -> Workload {
+    fn args(&self, sample: &mut Workload) -> Workload {
         *sample
     }
     fn agrees(&self, expected: (&Workload, &u64), got: (&Workload, &u64)) -> bool {

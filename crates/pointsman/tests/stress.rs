@@ -50,7 +50,7 @@ impl Verify for Checked {
     fn sample(&self, workload: &Workload, _: u64) -> usize {
         workload.size() as usize
     }
-    fn args<'a>(&self, sample: &'a mut usize) -> usize {
+    fn args(&self, sample: &mut usize) -> usize {
         *sample
     }
     fn agrees(&self, expected: (&usize, &usize), got: (&usize, &usize)) -> bool {

@@ -51,7 +51,7 @@ impl Verify for Triple {
             address: 4096,
         }
     }
-    fn args<'a>(&self, sample: &'a mut Ask) -> Ask {
+    fn args(&self, sample: &mut Ask) -> Ask {
         *sample
     }
     fn agrees(&self, expected: (&Ask, &usize), got: (&Ask, &usize)) -> bool {
@@ -438,7 +438,7 @@ impl Verify for InBytes {
             address: 4096,
         }
     }
-    fn args<'a>(&self, sample: &'a mut Ask) -> Ask {
+    fn args(&self, sample: &mut Ask) -> Ask {
         *sample
     }
     fn agrees(&self, expected: (&Ask, &usize), got: (&Ask, &usize)) -> bool {
@@ -522,7 +522,7 @@ fn f27_a_check_that_panics_keeps_the_variant_out_without_blame() {
         fn sample(&self, _: &Workload, _: u64) -> Ask {
             panic!("no sample of this size")
         }
-        fn args<'a>(&self, sample: &'a mut Ask) -> Ask {
+        fn args(&self, sample: &mut Ask) -> Ask {
             *sample
         }
         fn agrees(&self, _: (&Ask, &usize), _: (&Ask, &usize)) -> bool {
