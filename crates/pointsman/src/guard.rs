@@ -100,6 +100,9 @@ impl Quarantine {
         if !panicked && case.in_a_row < ERRORS_IN_A_ROW {
             return false;
         }
+        if case.until_ns.is_some_and(|until| until > now_ns) {
+            return false; // calls that were under way when it was quarantined: one incident
+        }
         let length = FIRST_NS
             .saturating_mul(1 << case.times.min(20))
             .min(LONGEST_NS);
