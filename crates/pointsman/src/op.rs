@@ -363,7 +363,8 @@ impl<O: Op, K: Kind<O>> OpBuilder<O, K> {
         self.last(|v| v.limits.gradient = false)
     }
 
-    /// Needs this much memory on its backend: inputs, outputs and temporaries.
+    /// Needs this much memory on its backend: inputs, outputs and temporaries. A panic in it means
+    /// that it does not fit.
     pub fn memory(self, need: impl Fn(&Workload) -> u64 + Send + Sync + 'static) -> Self {
         self.last(|v| v.limits.memory = Some(Box::new(need)))
     }
