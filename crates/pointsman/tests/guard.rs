@@ -491,15 +491,13 @@ fn f26_a_variant_that_hangs_once_is_counted_and_never_wins() {
             .build()
             .unwrap();
         let mut won = 0;
-        for _ in 0..2_000 {
+        for call in 0..2_000 {
             let told = op.run_explained(&64).explanation;
             let trial = matches!(told.reason, Reason::Trial | Reason::FirstTry);
-            won += u32::from(told.chosen == "hangs" && !trial);
+            // Before anything is measured, anybody may be asked.
+            won += u32::from(told.chosen == "hangs" && !trial && call >= 20);
         }
-        assert!(
-            won <= 3,
-            "hangs at its call {at}: chosen {won} times, not as a trial"
-        );
+        assert_eq!(won, 0, "hangs at its call {at}: chosen, and not as a trial");
         assert_eq!(op.explain(Workload::new([64])).chosen, "plain");
         let stats = op.stats();
         if log.count("hangs") > at {
