@@ -5,8 +5,10 @@ mod common;
 use std::time::Duration;
 
 use common::{builder, selector, spend};
+use pointsman::store::MachineRecord;
 use pointsman::{
-    Backend, Checks, DType, FakeClock, MAX_FEATURES, Mode, Op, Outcome, Verify, Workload,
+    Backend, Calibration, Checks, DType, FakeClock, MAX_FEATURES, Mode, Op, Outcome, Verify,
+    Workload,
 };
 use proptest::prelude::*;
 
@@ -142,23 +144,35 @@ fn f40_extremes_through_run_plan_and_decide() {
 
 #[test]
 fn f40_after_extremes_ordinary_workloads_are_still_learned() {
-    let clock = FakeClock::new();
-    let selector = selector(&clock);
-    let call = |workload: &Workload| {
-        let decision = selector.decide("op", workload, &["slow", "fast"]);
-        let us = if decision.variant() == "fast" { 10 } else { 40 };
-        spend(&clock, us * 1_000);
-        selector.record(&decision, Outcome::took(Duration::from_micros(us)));
-        decision.variant()
-    };
-    for workload in all() {
-        for _ in 0..3 {
-            call(&workload);
+    // Whatever the cost model says of this machine.
+    for flops_per_s in [1e8, 5e8, 1e9, 2e9, 3e9, 4e9, 6e9, 1e10, 1e11] {
+        let record = MachineRecord {
+            fingerprint: 0,
+            text: "backends scalar".into(),
+            numbers: vec![25.0, 5.0, flops_per_s, 1e10],
+        };
+        let clock = FakeClock::new();
+        let calibration = Calibration::from_record(&record).unwrap();
+        let selector = builder(&clock).calibration(calibration).build().unwrap();
+        let call = |workload: &Workload| {
+            let decision = selector.decide("op", workload, &["slow", "fast"]);
+            let us = if decision.variant() == "fast" { 10 } else { 40 };
+            spend(&clock, us * 1_000);
+            selector.record(&decision, Outcome::took(Duration::from_micros(us)));
+            decision.variant()
+        };
+        for workload in all() {
+            for _ in 0..3 {
+                call(&workload);
+            }
         }
+        let ordinary = Workload::new([1_000]);
+        let fast = (0..400).filter(|_| call(&ordinary) == "fast").count();
+        let told = selector
+            .explain("op", &ordinary, &["slow", "fast"])
+            .unwrap();
+        assert!(fast > 300, "{flops_per_s} flops/s: {fast} of 400: {told}");
     }
-    let ordinary = Workload::new([1_000]);
-    let fast = (0..400).filter(|_| call(&ordinary) == "fast").count();
-    assert!(fast > 300, "{fast} of 400");
 }
 
 #[test]

@@ -698,7 +698,7 @@ fn f29_a_winner_that_may_not_serve_this_call_gives_way() {
         move |call: &mut &(usize, usize)| {
             log.note(who);
             spend(&clock, ns);
-            assert!(who != "aligned" || call.0 % 32 == 0, "SIGSEGV");
+            assert!(who != "aligned" || call.0.is_multiple_of(32), "SIGSEGV");
             truth(call.1)
         }
     };

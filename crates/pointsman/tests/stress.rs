@@ -74,7 +74,7 @@ fn eight_threads_of_everything_for_a_second() {
             .reference("one", Backend::Scalar, |n| truth(**n))
             .variant("two", Backend::Simd, |n| truth(**n))
             .try_variant("fails", Backend::Threads, move |n| {
-                if turn.fetch_add(1, SeqCst) % 7 == 0 {
+                if turn.fetch_add(1, SeqCst).is_multiple_of(7) {
                     return Err("now and then");
                 }
                 Ok(truth(**n))
@@ -139,7 +139,7 @@ fn eight_threads_of_everything_for_a_second() {
                                 let told = checked.explain(Workload::new([n])).to_string();
                                 assert!(told.contains("right"));
                             }
-                            14 if n % 20 == 0 => plain.reset(),
+                            14 if n.is_multiple_of(20) => plain.reset(),
                             14 if n % 20 == 1 => {
                                 selector.flush(Duration::from_secs(60)).unwrap();
                             }

@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pointsman::{FakeClock, Function, OpBuilder, Selector, SelectorBuilder, Workload};
+use pointsman::store::MachineRecord;
+use pointsman::{Calibration, FakeClock, Function, OpBuilder, Selector, SelectorBuilder, Workload};
 
 /// A selector whose time moves only in scripted variants.
 pub(crate) fn builder(clock: &FakeClock) -> SelectorBuilder {
@@ -12,7 +13,18 @@ pub(crate) fn builder(clock: &FakeClock) -> SelectorBuilder {
         .in_memory()
         .ignore_environment()
         .clock(clock.clone())
+        .calibration(calibration())
         .seed(7)
+}
+
+/// Constants that are the same on every machine: what is measured must not decide a test.
+fn calibration() -> Calibration {
+    let record = MachineRecord {
+        fingerprint: 0,
+        text: "backends scalar simd threads".into(),
+        numbers: vec![25.0, 5.0, 2e9, 1e10, 5.0, 1e10, 1e10, 5e3, 2e10, 2e10],
+    };
+    Calibration::from_record(&record).unwrap()
 }
 
 pub(crate) fn selector(clock: &FakeClock) -> Selector {
