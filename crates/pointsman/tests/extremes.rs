@@ -148,8 +148,8 @@ fn f40_after_extremes_ordinary_workloads_are_still_learned() {
     for flops_per_s in [1e8, 5e8, 1e9, 2e9, 3e9, 4e9, 6e9, 1e10, 1e11] {
         let record = MachineRecord {
             fingerprint: 0,
-            text: "backends scalar".into(),
-            numbers: vec![25.0, 5.0, flops_per_s, 1e10],
+            text: "backends scalar simd".into(),
+            numbers: vec![25.0, 5.0, flops_per_s, 1e10, 5.0, 1e10, 1e10],
         };
         let clock = FakeClock::new();
         let calibration = Calibration::from_record(&record).unwrap();
