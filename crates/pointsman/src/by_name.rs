@@ -160,6 +160,7 @@ impl Selector {
             let lines = found.ids[..found.count]
                 .iter()
                 .enumerate()
+                .filter(|(_, id)| **id != u8::MAX) // a name that cannot be remembered
                 .map(|(i, id)| Line {
                     id: *id,
                     name: candidates[i].to_owned(),

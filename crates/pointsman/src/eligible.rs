@@ -1,6 +1,7 @@
 //! Step 2 of a call: who may serve it. Exact, on every call, whatever was learned.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::backend::Backend;
 use crate::machine::{Cap, Machine};
@@ -132,9 +133,11 @@ impl Limits {
             return Some(WhyNot::Gradient);
         }
         let need = self.memory.as_ref()?;
-        let (needs, free) = (need(workload), headroom.bytes(backend));
+        // An estimate that panics is one that nothing can hold, as a condition that panics is no.
+        let needs = catch_unwind(AssertUnwindSafe(|| need(workload))).unwrap_or(u64::MAX);
+        let free = headroom.bytes(backend);
         match free {
-            Some(free) if needs <= free => None,
+            Some(free) if needs <= free && needs < u64::MAX => None,
             _ => Some(WhyNot::Memory { needs, free }),
         }
     }

@@ -100,6 +100,9 @@ impl Quarantine {
         if !panicked && case.in_a_row < ERRORS_IN_A_ROW {
             return false;
         }
+        if case.until_ns.is_some_and(|until| until > now_ns) {
+            return false; // calls that were under way when it was quarantined: one incident
+        }
         let length = FIRST_NS
             .saturating_mul(1 << case.times.min(20))
             .min(LONGEST_NS);
@@ -114,8 +117,9 @@ impl Quarantine {
     pub(crate) fn wrong(&self, variant: u8, why: String) {
         let mut cases = self.cases();
         let case = cases.entry(variant).or_default();
+        // Told again by every handle that is built: counted once.
+        case.total += u64::from(!case.wrong);
         case.wrong = true;
-        case.total += 1;
         case.why = why;
         self.mask.fetch_or(1 << variant, Relaxed);
     }

@@ -74,7 +74,8 @@ impl Headroom {
         let lock = || self.readings.lock().unwrap_or_else(|e| e.into_inner());
         let reading = lock().get(&backend).copied();
         let free = match reading {
-            Some((at, free)) if now.saturating_sub(at) < CACHED_NS => free,
+            // A reading from the future is one from before the clock was set back.
+            Some((at, free)) if now >= at && now - at < CACHED_NS => free,
             _ => {
                 // Read without the lock: the reader is the user's code.
                 let free = self.memory.free_bytes(backend);

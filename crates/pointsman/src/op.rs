@@ -363,17 +363,24 @@ impl<O: Op, K: Kind<O>> OpBuilder<O, K> {
         self.last(|v| v.limits.gradient = false)
     }
 
-    /// Needs this much memory on its backend: inputs, outputs and temporaries.
+    /// Needs this much memory on its backend: inputs, outputs and temporaries. A panic in it means
+    /// that it does not fit.
     pub fn memory(self, need: impl Fn(&Workload) -> u64 + Send + Sync + 'static) -> Self {
         self.last(|v| v.limits.memory = Some(Box::new(need)))
     }
 
-    /// Serves calls for which this holds. Asked on every call; a panic in it means no.
+    /// Serves calls for which this holds. Asked on every call; a panic in it means no. Given more
+    /// than once, all must hold.
     pub fn when(
         self,
         condition: impl for<'a> Fn(&O::Args<'a>) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.last(|v| v.when = Some(Box::new(condition)))
+        self.last(|v| {
+            v.when = Some(match v.when.take() {
+                Some(first) => Box::new(move |args| first(args) && condition(args)),
+                None => Box::new(condition),
+            });
+        })
     }
 
     /// Revision of its code, 0 at first. Raise it when the code changes: what was learned about
