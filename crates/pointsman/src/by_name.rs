@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::backend::Backend;
 use crate::decision::{Decision, Explanation, Prediction, Reason, Ticket};
 use crate::explain::{Line, explanation};
+use crate::learn::published::Choice;
 use crate::learn::{Pick, bits};
 use crate::outcome::{Cost, Outcome, Rejection};
 use crate::selector::{Mode, Selector};
@@ -65,11 +66,7 @@ impl Selector {
             let eligible = self.eligible_by_name(state, workload, &found);
             let key = workload.cell_key();
             let (pick, sampled, weight) = match state.published(key, eligible) {
-                Look::Serve(choice) => (
-                    published_pick(choice.variant, choice.confidence()),
-                    false,
-                    1,
-                ),
+                Look::Serve(choice) => (self.published_pick(state, workload, choice), false, 1),
                 Look::Due(choice) => (
                     self.pick(state, workload, key, eligible),
                     true,
@@ -157,6 +154,7 @@ impl Selector {
             let found = self.candidates(state, candidates);
             let eligible = self.eligible_by_name(state, workload, &found);
             let now_ns = self.shared().clock.now_ns();
+            state.release(now_ns);
             let lines = found.ids[..found.count]
                 .iter()
                 .enumerate()
@@ -175,21 +173,69 @@ impl Selector {
                     checked: None,
                 })
                 .collect();
-            explanation(self.shared(), state, workload, lines, None, false)
+            let mut told = explanation(self.shared(), state, workload, lines, None);
+            if let Some(at) = candidates.iter().position(|c| *c == told.chosen) {
+                let demanded = self.demanded(state, workload, found.ids[at]);
+                told.reason = demanded.unwrap_or(told.reason);
+            }
+            told
         })
     }
 
     fn pick(&self, state: &OpState, workload: &Workload, key: u64, eligible: u64) -> Pick {
         let shared = self.shared();
-        if state.quarantine.release(shared.clock.now_ns()) {
-            state.unpublish();
-        }
+        state.release(shared.clock.now_ns());
         let mut pick = state.decide(shared, workload, key, eligible, true);
-        if shared.mode == Mode::Reference {
-            pick.reason = Reason::Reference;
+        if !matches!(pick.reason, Reason::Trial | Reason::FirstTry) {
+            pick.reason = self
+                .demanded(state, workload, pick.variant)
+                .unwrap_or(pick.reason);
         }
         state.publish(key, eligible, &pick);
         pick
+    }
+
+    /// What the hot path knows of a published choice.
+    #[inline]
+    fn published_pick(&self, state: &OpState, workload: &Workload, choice: Choice) -> Pick {
+        let plain = self.is_plain(workload) && self.shared().mode == Mode::Learn;
+        let demanded = if plain {
+            None
+        } else {
+            self.demanded(state, workload, choice.variant)
+        };
+        Pick {
+            variant: choice.variant,
+            reason: demanded.unwrap_or(Reason::Historical),
+            confidence: choice.confidence(),
+            predicted: Prediction::default(),
+            best_ns: 0.0,
+            reserved_ns: 0.0,
+            settled: false,
+            publish: None,
+        }
+    }
+
+    /// The reason that stands above what was learned, if there is one.
+    fn demanded(&self, state: &OpState, workload: &Workload, variant: u8) -> Option<Reason> {
+        let shared = self.shared();
+        let names = state.names();
+        let named = &names[usize::from(variant)];
+        let all = [(&*named.name, named.backend)];
+        match shared.mode {
+            Mode::Reference => Some(Reason::Reference),
+            _ if shared.env.force.lenient_mask(&state.name, &all) != 0 => Some(Reason::Forced),
+            _ if workload.preference() == Some(named.backend) => Some(Reason::Forced),
+            Mode::Frozen => Some(Reason::Frozen),
+            Mode::Learn => None,
+        }
+    }
+
+    /// Whether neither environment nor call demands anything.
+    #[inline]
+    fn is_plain(&self, workload: &Workload) -> bool {
+        let env = &self.shared().env;
+        env.force.is_empty() && env.disable.is_empty() && workload.preference().is_none()
     }
 
     /// The numbers of the candidates. Callers mostly give the same list, so that each name is
@@ -227,22 +273,21 @@ impl Selector {
             count: 0,
             mask: 0,
         };
+        let before = state.names().len();
         for (i, candidate) in candidates.iter().enumerate().take(MAX_VARIANTS) {
             found.count = i + 1;
             if crate::op::valid_name("variant", candidate).is_err() {
                 continue;
             }
-            if let Some(id) = state.register(
-                candidate,
-                0,
-                backend_of(candidate),
-                &self.shared().calibration,
-            ) {
+            let (backend, calibration) = (backend_of(candidate), &self.shared().calibration);
+            if let Some(id) = state.register(candidate, None, backend, calibration) {
                 found.ids[i] = id;
                 found.mask |= 1 << id;
             }
         }
-        self.teach(state);
+        if state.names().len() > before {
+            self.teach(state);
+        }
         found
     }
 
@@ -253,8 +298,7 @@ impl Selector {
         if mask == 0 {
             mask = found.mask; // everybody failed lately: somebody must serve
         }
-        let plain = shared.env.force.is_empty() && shared.env.disable.is_empty();
-        if plain && workload.preference().is_none() && shared.mode != Mode::Reference {
+        if self.is_plain(workload) && shared.mode != Mode::Reference {
             return mask;
         }
         self.restricted(state, workload, found, mask)
@@ -301,19 +345,6 @@ fn backend_of(candidate: &str) -> Backend {
 
 fn cost_of(elapsed: Duration) -> Result<Cost, Rejection> {
     Cost::from_ns(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
-}
-
-fn published_pick(variant: u8, confidence: f64) -> Pick {
-    Pick {
-        variant,
-        reason: Reason::Historical,
-        confidence,
-        predicted: Prediction::default(),
-        best_ns: 0.0,
-        reserved_ns: 0.0,
-        settled: false,
-        publish: None,
-    }
 }
 
 /// There is no room to learn, or no candidate: the first serves.

@@ -6,9 +6,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::cell::Cell;
 use crate::op::Op;
 use crate::store::Fact;
-use crate::workload::{Cell, MAX_FEATURES, Workload};
+use crate::workload::{MAX_FEATURES, Workload};
 
 /// Most blocks remembered per op.
 const MAX_BLOCKS: usize = 8192;
@@ -84,12 +85,21 @@ pub(crate) enum Verdict {
     CannotTell(String),
 }
 
+/// A verdict about one revision of a variant in a block.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) variant: u8,
+    pub(crate) revision: u32,
+    pub(crate) block: Cell,
+    pub(crate) fact: Fact,
+}
+
 /// The blocks in which variants have been checked.
 #[derive(Default)]
 pub(crate) struct Checked {
     agreed: HashMap<u64, u64>,
     cannot_tell: HashSet<(u64, u8)>,
-    unsaved: Vec<(u8, Cell, Fact)>,
+    unsaved: Vec<Found>,
     pub(crate) checks: u64,
     pub(crate) spent_ns: u64,
 }
@@ -107,18 +117,32 @@ impl Checked {
         !self.cannot_tell.contains(&(block, variant))
     }
 
-    pub(crate) fn note(&mut self, workload: &Workload, variant: u8, verdict: &Verdict) {
+    pub(crate) fn note(
+        &mut self,
+        workload: &Workload,
+        variant: u8,
+        revision: u32,
+        verdict: &Verdict,
+    ) {
         let block = workload.cell().block();
-        let key = block.key();
-        match verdict {
+        let fact = match verdict {
             Verdict::Agrees => {
                 self.load(variant, &block);
-                self.unsaved.push((variant, block, Fact::Agreed));
+                Fact::Agreed
             }
-            Verdict::Disagrees(_) => self.unsaved.push((variant, block, Fact::Disagreed)),
+            Verdict::Disagrees(_) => Fact::Disagreed,
             Verdict::CannotTell(_) => {
-                self.cannot_tell.insert((key, variant));
+                self.cannot_tell.insert((block.key(), variant));
+                return;
             }
+        };
+        if self.unsaved.len() < MAX_BLOCKS {
+            self.unsaved.push(Found {
+                variant,
+                revision,
+                block,
+                fact,
+            });
         }
     }
 
@@ -130,7 +154,7 @@ impl Checked {
         *self.agreed.entry(block.key()).or_default() |= 1 << variant;
     }
 
-    pub(crate) fn take_unsaved(&mut self) -> Vec<(u8, Cell, Fact)> {
+    pub(crate) fn take_unsaved(&mut self) -> Vec<Found> {
         std::mem::take(&mut self.unsaved)
     }
 

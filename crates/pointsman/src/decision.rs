@@ -59,6 +59,9 @@ impl fmt::Display for Reason {
     }
 }
 
+/// Log of a day in nanoseconds: no cost is longer.
+const LONGEST: f64 = 32.09;
+
 /// What a variant is expected to cost, with its uncertainty: a normal distribution of the log cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
@@ -69,7 +72,11 @@ pub struct Prediction {
 
 impl Prediction {
     pub(crate) fn new(mean: f64, sd: f64, samples: u32) -> Self {
-        Prediction { mean, sd, samples }
+        Prediction {
+            mean: mean.clamp(0.0, LONGEST),
+            sd: sd.clamp(0.0, LONGEST),
+            samples,
+        }
     }
 
     /// Mean of the log cost (natural logarithm of nanoseconds).
@@ -90,7 +97,8 @@ impl Prediction {
     /// Nanoseconds that two thirds of the expected range lie between: one standard deviation down
     /// and up.
     pub fn range_ns(self) -> (f64, f64) {
-        ((self.mean - self.sd).exp(), (self.mean + self.sd).exp())
+        let high = (self.mean + self.sd).min(LONGEST);
+        ((self.mean - self.sd).exp(), high.exp())
     }
 
     /// Samples in this very cell that it rests on; 0 means neighbours and the cost model only.

@@ -8,7 +8,9 @@
 //! | `POINTSMAN_STORE` | a file, or `memory` |
 //! | `POINTSMAN_SEED` | a whole number from 0 to 2^64 − 1 |
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use crate::backend::Backend;
 use crate::error::BuildError;
@@ -32,34 +34,53 @@ pub(crate) struct Env {
 }
 
 impl Env {
-    /// Reads the variables through `get`; a bad one is an error that names the valid values.
-    pub(crate) fn read(get: impl Fn(&str) -> Option<String>) -> Result<Self, BuildError> {
+    /// Reads the variables through `get`. A bad one is an error that names the valid values; the
+    /// others hold all the same.
+    pub(crate) fn read(get: impl Fn(&str) -> Option<OsString>) -> (Self, Option<BuildError>) {
         let value = |name| get(name).filter(|v| !v.is_empty());
-        let mode = value("POINTSMAN_MODE").map(|v| {
-            v.parse()
-                .map_err(|_| bad("POINTSMAN_MODE", &v, "learn, frozen, reference"))
-        });
-        let seed = value("POINTSMAN_SEED").map(|v| {
-            v.parse().map_err(|_| {
-                bad(
-                    "POINTSMAN_SEED",
-                    &v,
-                    "a whole number from 0 to 18446744073709551615",
-                )
+        let text = |name: &'static str| match value(name).map(OsString::into_string) {
+            None => Ok(None),
+            Some(Ok(text)) => Ok(Some(text)),
+            Some(Err(raw)) => Err(bad(name, &raw.to_string_lossy(), "valid UTF-8")),
+        };
+        let mut first = None;
+        let rules = |name, first: &mut Option<BuildError>| {
+            let rules = text(name).and_then(|v| Rules::read(name, v));
+            rules.unwrap_or_else(|error| {
+                first.get_or_insert(error);
+                Rules::none(name)
             })
-        });
-        let store = value("POINTSMAN_STORE").map(|v| match v.as_str() {
-            "memory" => StoreChoice::Memory,
-            _ => StoreChoice::File(PathBuf::from(v)),
-        });
-        Ok(Env {
-            force: Rules::read("POINTSMAN_FORCE", value("POINTSMAN_FORCE"))?,
-            disable: Rules::read("POINTSMAN_DISABLE", value("POINTSMAN_DISABLE"))?,
-            mode: mode.transpose()?,
-            store,
-            seed: seed.transpose()?,
-        })
+        };
+        let modes = "learn, frozen, reference";
+        let seeds = "a whole number from 0 to 18446744073709551615";
+        let env = Env {
+            force: rules("POINTSMAN_FORCE", &mut first),
+            disable: rules("POINTSMAN_DISABLE", &mut first),
+            mode: parsed("POINTSMAN_MODE", text("POINTSMAN_MODE"), modes, &mut first),
+            seed: parsed("POINTSMAN_SEED", text("POINTSMAN_SEED"), seeds, &mut first),
+            store: value("POINTSMAN_STORE").map(|v| match v.to_str() {
+                Some("memory") => StoreChoice::Memory,
+                _ => StoreChoice::File(PathBuf::from(v)),
+            }),
+        };
+        (env, first)
     }
+}
+
+fn parsed<T: FromStr>(
+    variable: &'static str,
+    text: Result<Option<String>, BuildError>,
+    valid: &str,
+    first: &mut Option<BuildError>,
+) -> Option<T> {
+    let parsed = text.and_then(|text| {
+        let parse = |text: String| text.parse().map_err(|_| bad(variable, &text, valid));
+        text.map(parse).transpose()
+    });
+    parsed.unwrap_or_else(|error| {
+        first.get_or_insert(error);
+        None
+    })
 }
 
 fn bad(variable: &'static str, value: &str, valid: &str) -> BuildError {
@@ -84,6 +105,20 @@ struct Rule {
 }
 
 impl Rules {
+    fn none(variable: &'static str) -> Self {
+        Rules {
+            variable,
+            rules: Vec::new(),
+        }
+    }
+
+    /// Whether a rule names this variant of this op by its own name.
+    pub(crate) fn names(&self, op: &str, variant: &str) -> bool {
+        let applies = |r: &&Rule| r.op.as_deref().is_none_or(|o| o == op);
+        let mut rules = self.rules.iter().filter(applies);
+        rules.any(|r| r.name == variant)
+    }
+
     fn read(variable: &'static str, value: Option<String>) -> Result<Self, BuildError> {
         let mut rules = Vec::new();
         for item in value.iter().flat_map(|v| v.split(',')) {
@@ -172,16 +207,11 @@ mod tests {
     use super::*;
 
     fn env(pairs: &[(&str, &str)]) -> Result<Env, BuildError> {
-        let pairs: Vec<(String, String)> = pairs
-            .iter()
-            .map(|(k, v)| (k.to_string(), v.to_string()))
-            .collect();
-        Env::read(|name| {
-            pairs
-                .iter()
-                .find(|(k, _)| k == name)
-                .map(|(_, v)| v.clone())
-        })
+        let find = |name: &str| pairs.iter().find(|(k, _)| *k == name);
+        match Env::read(|name| find(name).map(|(_, v)| v.into())) {
+            (env, None) => Ok(env),
+            (_, Some(error)) => Err(error),
+        }
     }
 
     const VARIANTS: [(&str, Backend); 4] = [
@@ -234,9 +264,15 @@ mod tests {
         let env = env.unwrap();
         assert_eq!((env.mode, env.seed), (Some(Mode::Frozen), Some(7)));
         assert_eq!(env.store, Some(StoreChoice::Memory));
+        assert_eq!(Env::read(|_| Some(OsString::new())), Env::read(|_| None));
+        let two = [("POINTSMAN_SEED", "x"), ("POINTSMAN_STORE", "memory")];
+        let get = |name: &str| two.iter().find(|(k, _)| *k == name).map(|(_, v)| v.into());
+        let (env, error) = Env::read(get);
         assert_eq!(
-            Env::read(|_| Some(String::new())),
-            Ok(Env::read(|_| None).unwrap())
+            env.store,
+            Some(StoreChoice::Memory),
+            "a bad one does not undo the others"
         );
+        assert!(error.is_some());
     }
 }

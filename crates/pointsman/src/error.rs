@@ -102,6 +102,9 @@ impl fmt::Display for BuildError {
             BuildError::TooMany { what, found, most } => {
                 write!(f, "{found} {what}: there may be at most {most}")
             }
+            BuildError::Contradiction { op, variant, why } if variant.is_empty() => {
+                write!(f, "op {op}: {why}")
+            }
             BuildError::Contradiction { op, variant, why } => {
                 write!(f, "op {op}, variant {variant:?}: {why}")
             }
@@ -189,12 +192,14 @@ impl RunError {
         &self.attempts
     }
 
-    /// The error of the first attempt as its own type, if it is one of these.
+    /// The first of the attempts' errors that is of this type.
     pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
-        match &self.attempts.first()?.failure {
-            Failure::Error(error) => error.downcast_ref(),
-            Failure::Panic(_) => None,
-        }
+        self.attempts
+            .iter()
+            .find_map(|attempt| match &attempt.failure {
+                Failure::Error(error) => error.downcast_ref(),
+                Failure::Panic(_) => None,
+            })
     }
 }
 

@@ -25,15 +25,12 @@ pub(crate) fn explanation(
     workload: &Workload,
     lines: Vec<Line>,
     pick: Option<&Pick>,
-    forced: bool,
 ) -> Explanation {
     let now_ns = shared.clock.now_ns();
     let mut learner = state.learner();
     let candidate = |learner: &mut crate::learn::Learner, line: &Line| Candidate {
-        variant: line.id,
         prediction: learner.predict(workload, line.id, now_ns),
-        tries: 0,
-        outliers: 0.0,
+        ..Candidate::unknown(line.id)
     };
     let all: Vec<Candidate> = lines
         .iter()
@@ -77,7 +74,6 @@ pub(crate) fn explanation(
     let reason = match pick {
         Some(pick) => pick.reason,
         None if shared.mode == Mode::Reference => Reason::Reference,
-        None if forced => Reason::Forced,
         None if serving.len() < 2 => Reason::OnlyEligible,
         None if shared.mode == Mode::Frozen => Reason::Frozen,
         None if measured => Reason::Historical,

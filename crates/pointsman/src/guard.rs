@@ -170,6 +170,12 @@ impl Quarantine {
         ))
     }
 
+    /// A variant's code has changed: what the old code did no longer counts.
+    pub(crate) fn forget(&self, variant: u8) {
+        self.cases().remove(&variant);
+        self.mask.fetch_and(!(1 << variant), Relaxed);
+    }
+
     /// Quarantines so far, of all variants.
     pub(crate) fn total(&self) -> u64 {
         self.cases().values().map(|case| case.total).sum()

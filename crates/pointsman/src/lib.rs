@@ -5,7 +5,9 @@
 #![forbid(unsafe_code)]
 
 mod backend;
+mod builder;
 mod by_name;
+mod cell;
 mod check;
 mod clock;
 mod decision;
@@ -19,6 +21,7 @@ mod machine;
 mod memory;
 mod op;
 mod outcome;
+mod plan;
 mod policy;
 mod run;
 mod save;
@@ -30,6 +33,8 @@ mod thread;
 mod workload;
 
 pub use backend::{Backend, BackendError, Custom};
+pub use builder::SelectorBuilder;
+pub use cell::Cell;
 pub use check::{Checks, Verify};
 pub use clock::{Clock, FakeClock, SystemClock};
 pub use decision::{Decision, Explanation, Prediction, Reason, VariantReport};
@@ -40,9 +45,10 @@ pub use machine::{
 pub use memory::{HostMemory, Memory};
 pub use op::{Fallible, Function, Kind, Op, OpBuilder, Sure};
 pub use outcome::{Cost, Outcome, Rejection};
-pub use run::{Explained, Handle, Plan, Single};
+pub use plan::Plan;
+pub use run::{Explained, Handle, Single};
 pub use save::FlushError;
-pub use selector::{Mode, Selector, SelectorBuilder};
+pub use selector::{Mode, Selector};
 pub use state::RecentDecision;
 pub use stats::OpStats;
-pub use workload::{Cell, DType, Feature, MAX_CODES, MAX_FEATURES, Workload, WorkloadError};
+pub use workload::{DType, Feature, MAX_CODES, MAX_FEATURES, Workload, WorkloadError};

@@ -193,12 +193,16 @@ impl<O: Op> Kind<O> for Fallible {
     }
 }
 
-type Body<O> =
-    dyn for<'a> Fn(&mut <O as Op>::Args<'a>) -> Result<<O as Op>::Output, BoxError> + Send + Sync;
+type Run<'r, O> = dyn for<'a> Fn(&mut <O as Op>::Args<'a>) -> Result<<O as Op>::Output, BoxError>
+    + Send
+    + Sync
+    + 'r;
+pub(crate) type Body<O> = Run<'static, O>;
 type ReferenceBody<O, K> =
     dyn for<'a> Fn(&mut <O as Op>::Args<'a>) -> <K as Kind<O>>::Raw + Send + Sync;
 type Condition<O> = dyn for<'a> Fn(&<O as Op>::Args<'a>) -> bool + Send + Sync;
-type Check<O, K> = fn(&Declared<O, K>, usize, &Workload, u64) -> Verdict;
+/// Compares a variant with the reference on a sample that it may serve.
+pub(crate) type Check<O> = fn(&CheckCase<'_, O>, &Workload, u64) -> Verdict;
 
 /// One implementation, as declared.
 pub(crate) struct Variant<O: Op> {
@@ -219,7 +223,7 @@ pub(crate) struct Declared<O: Op, K: Kind<O>> {
     pub(crate) variants: Vec<Variant<O>>,
     pub(crate) reference: usize,
     pub(crate) reference_body: Box<ReferenceBody<O, K>>,
-    pub(crate) check: Option<Check<O, K>>,
+    pub(crate) check: Option<Check<O>>,
 }
 
 /// Declares an op: see [`Selector::op`] and [`Selector::function`].
@@ -233,7 +237,9 @@ pub struct OpBuilder<O: Op, K: Kind<O> = Sure> {
     variants: Vec<Variant<O>>,
     references: Vec<usize>,
     reference_body: Option<Box<ReferenceBody<O, K>>>,
-    check: Option<Check<O, K>>,
+    check: Option<Check<O>>,
+    /// A limit was given before there was a variant to limit.
+    misplaced: bool,
 }
 
 impl<O: Op> OpBuilder<O, Sure> {
@@ -245,6 +251,7 @@ impl<O: Op> OpBuilder<O, Sure> {
             references: Vec::new(),
             reference_body: None,
             check: None,
+            misplaced: false,
         }
     }
 
@@ -259,7 +266,6 @@ impl<O: Op> OpBuilder<O, Sure> {
     }
 
     /// A reference that can fail: its error reaches the caller, and `run` returns a `Result`.
-    /// Declare it before the check ([`verified`](Self::verified)).
     pub fn try_reference<F, E>(
         self,
         name: &str,
@@ -280,7 +286,8 @@ impl<O: Op> OpBuilder<O, Sure> {
             reference_body: Some(Box::new(move |args: &mut O::Args<'_>| {
                 body(args).map_err(Into::into)
             }) as _),
-            check: None,
+            check: self.check,
+            misplaced: self.misplaced,
         };
         builder.add(name, backend, true, None)
     }
@@ -327,8 +334,9 @@ impl<O: Op, K: Kind<O>> OpBuilder<O, K> {
     }
 
     fn last(mut self, change: impl FnOnce(&mut Variant<O>)) -> Self {
-        if let Some(variant) = self.variants.last_mut() {
-            change(variant);
+        match self.variants.last_mut() {
+            Some(variant) => change(variant),
+            None => self.misplaced = true,
         }
         self
     }
@@ -399,7 +407,7 @@ impl<O: Op, K: Kind<O>> OpBuilder<O, K> {
     where
         O: Verify,
     {
-        self.check = Some(check::<O, K>);
+        self.check = Some(check::<O>);
         self
     }
 
@@ -433,6 +441,14 @@ impl<O: Op, K: Kind<O>> OpBuilder<O, K> {
                 what: "variants",
                 found: self.variants.len(),
                 most: MAX_VARIANTS,
+            });
+        }
+        if self.misplaced {
+            return Err(BuildError::Contradiction {
+                op: op.to_owned(),
+                variant: String::new(),
+                why: "a limit stands before the first variant; it belongs after the one it limits"
+                    .to_owned(),
             });
         }
         for (i, variant) in self.variants.iter().enumerate() {
@@ -502,28 +518,32 @@ impl<O: Op, K: Kind<O>> Declared<O, K> {
     }
 }
 
+/// What a check needs to know.
+pub(crate) struct CheckCase<'c, O: Op> {
+    pub(crate) op: &'c O,
+    pub(crate) reference: &'c Run<'c, O>,
+    pub(crate) variant: &'c Body<O>,
+    /// Why the variant may not serve a sample.
+    pub(crate) why_not: &'c dyn Fn(&Workload, &O::Args<'_>) -> Option<String>,
+}
+
 /// Compares a variant with the reference on one sample.
-fn check<O: Verify, K: Kind<O>>(
-    declared: &Declared<O, K>,
-    variant: usize,
-    workload: &Workload,
-    seed: u64,
-) -> Verdict {
-    let op = &declared.op;
+fn check<O: Verify>(case: &CheckCase<'_, O>, workload: &Workload, seed: u64) -> Verdict {
+    let op = case.op;
     let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let (mut expected, mut got) = (op.sample(workload, seed), op.sample(workload, seed));
-        let raw = (declared.reference_body)(&mut op.args(&mut expected));
-        let Ok(truth) = K::into_result(raw) else {
+        let mut got = op.sample(workload, seed);
+        {
+            // The sample itself decides: its real size, alignment and contents.
+            let args = op.args(&mut got);
+            if let Some(why) = (case.why_not)(&op.workload(&args), &args) {
+                return Verdict::CannotTell(format!("no sample is eligible: {why}"));
+            }
+        }
+        let mut expected = op.sample(workload, seed);
+        let Ok(truth) = (case.reference)(&mut op.args(&mut expected)) else {
             return Verdict::CannotTell("the reference failed on the sample".to_owned());
         };
-        let Some(body) = &declared.variants[variant].body else {
-            return Verdict::Agrees; // the reference itself
-        };
-        let when = &declared.variants[variant].when;
-        if when.as_ref().is_some_and(|when| !when(&op.args(&mut got))) {
-            return Verdict::CannotTell("its condition refuses the samples".to_owned());
-        }
-        match guard::attempt(|| body(&mut op.args(&mut got))) {
+        match guard::attempt(|| (case.variant)(&mut op.args(&mut got))) {
             Ok(result) if op.agrees((&expected, &truth), (&got, &result)) => Verdict::Agrees,
             Ok(_) => Verdict::Disagrees(format!(
                 "gave another result than the reference for {workload}"
@@ -534,9 +554,7 @@ fn check<O: Verify, K: Kind<O>>(
         }
     }));
     told.unwrap_or_else(|payload| {
-        Verdict::CannotTell(format!(
-            "the check panicked: {}",
-            guard::panic_message(payload.as_ref())
-        ))
+        let why = guard::panic_message(payload.as_ref());
+        Verdict::CannotTell(format!("the check panicked: {why}"))
     })
 }

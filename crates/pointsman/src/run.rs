@@ -2,7 +2,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::check::{self, Checks, Verdict};
 use crate::decision::{Explanation, Prediction, Reason};
@@ -11,8 +10,9 @@ use crate::error::{Attempt, BoxError, BuildError};
 use crate::explain::{Line, explanation};
 use crate::guard::{self, Caught};
 use crate::learn::{Pick, bits};
-use crate::op::{Declared, Kind, Op, Sure};
+use crate::op::{Body, CheckCase, Declared, Kind, Op, Sure};
 use crate::outcome::{Cost, Rejection, measured};
+use crate::plan::Plan;
 use crate::selector::{Mode, Selector, Shared};
 use crate::state::{Look, MAX_VARIANTS, OpState, Timed};
 use crate::stats::{OpStats, op_stats};
@@ -24,7 +24,7 @@ use crate::workload::Workload;
 /// [`run`](Self::run) is a plain call. [`plan`](Self::plan) fixes the workload for hot loops.
 /// [`explain`](Self::explain) says who would serve and why.
 pub struct Handle<O: Op, K: Kind<O> = Sure> {
-    inner: Arc<Inner<O, K>>,
+    pub(crate) inner: Arc<Inner<O, K>>,
 }
 
 impl<O: Op, K: Kind<O>> Clone for Handle<O, K> {
@@ -35,10 +35,10 @@ impl<O: Op, K: Kind<O>> Clone for Handle<O, K> {
     }
 }
 
-struct Inner<O: Op, K: Kind<O>> {
+pub(crate) struct Inner<O: Op, K: Kind<O>> {
     declared: Arc<Declared<O, K>>,
     selector: Selector,
-    state: Arc<OpState>,
+    pub(crate) state: Arc<OpState>,
     /// Number of each variant in the op's state, and back.
     ids: Vec<u8>,
     places: [u8; MAX_VARIANTS],
@@ -47,6 +47,8 @@ struct Inner<O: Op, K: Kind<O>> {
     able: u64,
     /// Who must be asked on every call.
     conditional: u64,
+    /// Whose answer may change although the workload does not.
+    pub(crate) moody: u64,
     forced: u64,
 }
 
@@ -59,7 +61,7 @@ pub struct Explained<T> {
 }
 
 /// What one call has been through.
-struct Journey {
+pub(crate) struct Journey {
     pick: Pick,
     cost: Result<Cost, Rejection>,
     /// Variants that failed, and how.
@@ -92,22 +94,15 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
             .collect();
         let forced = shared.env.force.mask(op, &named)?;
         let disabled = shared.env.disable.mask(op, &named)?;
-        let mut able = 0;
-        let mut conditional = 0;
+        let (mut able, mut conditional, mut moody) = (0, 0, 0);
         for (i, variant) in declared.variants.iter().enumerate() {
-            let missing = variant.limits.missing_cap(&shared.machine);
-            if let Some(cap) = missing.filter(|_| forced & 1 << i != 0) {
-                return Err(BuildError::Impossible {
-                    op: op.to_owned(),
-                    variant: variant.name.to_string(),
-                    backend: variant.backend,
-                    why: WhyNot::Missing(cap).to_string(),
-                });
-            }
-            able |= u64::from(missing.is_none() && disabled & 1 << i == 0) << i;
-            conditional |=
-                u64::from(variant.limits.depend_on_call() || variant.when.is_some()) << i;
+            let runs = variant.limits.missing_cap(&shared.machine).is_none();
+            let asked = variant.when.is_some() || variant.limits.memory.is_some();
+            able |= u64::from(runs && disabled & 1 << i == 0) << i;
+            conditional |= u64::from(asked || variant.limits.depend_on_call()) << i;
+            moody |= u64::from(asked) << i;
         }
+        possible(&declared, shared, forced, able)?;
         able &= declared.reference_mask(shared.mode);
         let mut ids = Vec::new();
         let mut places = [0; MAX_VARIANTS];
@@ -115,7 +110,7 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
             let id = state
                 .register(
                     &variant.name,
-                    variant.revision,
+                    Some(variant.revision),
                     variant.backend,
                     &shared.calibration,
                 )
@@ -133,6 +128,7 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
             reference: ids[declared.reference],
             able: renumbered(able),
             conditional: renumbered(conditional),
+            moody: renumbered(moody & able),
             forced: renumbered(forced),
             declared,
             selector,
@@ -185,14 +181,12 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
 
     /// A plan for calls with this workload: nothing but the choice remains in a hot loop.
     ///
-    /// Conditions on the arguments ([`when`](crate::OpBuilder::when)) are still asked on every
-    /// run. A plan is made for one thread: clone it for others.
+    /// Limits on size, dtype, alignment and gradients are judged on this workload, not on the
+    /// arguments of each run: only run arguments for which it is true. Conditions
+    /// ([`when`](crate::OpBuilder::when)) and memory are still asked on every run. A plan is made for
+    /// one thread: clone it for others.
     pub fn plan(&self, workload: Workload) -> Plan<O, K> {
-        Plan {
-            handle: self.clone(),
-            workload,
-            word: AtomicU64::new(0),
-        }
+        Plan::new(self.clone(), workload)
     }
 
     /// One variant by its name, to be run whatever was learned.
@@ -227,18 +221,44 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
     }
 }
 
+/// A forced variant that cannot run is an error if it was named itself, or if nobody else was.
+fn possible<O: Op, K: Kind<O>>(
+    declared: &Declared<O, K>,
+    shared: &Shared,
+    forced: u64,
+    able: u64,
+) -> Result<(), BuildError> {
+    let op = declared.op.name();
+    for i in bits(forced & !able) {
+        let variant = &declared.variants[usize::from(i)];
+        if forced & able != 0 && !shared.env.force.names(op, &variant.name) {
+            continue;
+        }
+        let missing = variant.limits.missing_cap(&shared.machine);
+        return Err(BuildError::Impossible {
+            op: op.to_owned(),
+            variant: variant.name.to_string(),
+            backend: variant.backend,
+            why: missing
+                .map_or(WhyNot::Disabled, WhyNot::Missing)
+                .to_string(),
+        });
+    }
+    Ok(())
+}
+
 impl<O: Op, K: Kind<O>> Inner<O, K> {
     fn shared(&self) -> &Shared {
         self.selector.shared()
     }
 
-    fn place(&self, id: u8) -> usize {
+    pub(crate) fn place(&self, id: u8) -> usize {
         usize::from(self.places[usize::from(id)])
     }
 
     /// Who may serve this call, by number. The reference if nobody else.
     #[inline]
-    fn eligible(&self, workload: &Workload, args: &O::Args<'_>) -> u64 {
+    pub(crate) fn eligible(&self, workload: &Workload, args: &O::Args<'_>) -> u64 {
         let mut mask = self.able & !self.state.quarantine.mask();
         for id in bits(mask & self.conditional) {
             if self.why_not(self.place(id), workload, Some(args)).is_some() {
@@ -283,7 +303,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
 
     /// The fast way: the published choice, guarded, not timed.
     #[inline]
-    fn serve(&self, id: u8, workload: &Workload, args: &mut O::Args<'_>) -> K::Out {
+    pub(crate) fn serve(&self, id: u8, workload: &Workload, args: &mut O::Args<'_>) -> K::Out {
         let inside = Inside::enter();
         match self.body(id) {
             None => {
@@ -305,12 +325,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
     }
 
     #[inline]
-    #[allow(clippy::type_complexity)]
-    fn body(
-        &self,
-        id: u8,
-    ) -> Option<&(dyn for<'a> Fn(&mut O::Args<'a>) -> Result<O::Output, BoxError> + Send + Sync)>
-    {
+    fn body(&self, id: u8) -> Option<&Body<O>> {
         self.declared.variants[self.place(id)].body.as_deref()
     }
 
@@ -373,7 +388,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
 
     /// The slow way: ask the learner, time the call, tell the learner.
     #[cold]
-    fn learn(
+    pub(crate) fn learn(
         &self,
         workload: &Workload,
         key: u64,
@@ -382,8 +397,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         args: &mut O::Args<'_>,
     ) -> (K::Out, Journey) {
         let mut eligible = eligible;
-        if self.state.quarantine.release(self.shared().clock.now_ns()) {
-            self.state.unpublish();
+        if self.state.release(self.shared().clock.now_ns()) {
             eligible = self.eligible(workload, args);
         }
         self.attempts(workload, key, eligible, weight, args, Vec::new())
@@ -519,17 +533,18 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
             pick.publish = None;
         } else if self.shared().mode == Mode::Reference {
             pick.reason = Reason::Reference;
-        } else if self.forced & 1 << pick.variant != 0
-            || workload.preference()
-                == Some(self.declared.variants[self.place(pick.variant)].backend)
+        } else if !matches!(pick.reason, Reason::Trial | Reason::FirstTry)
+            && self.is_forced(pick.variant, workload)
         {
-            pick.reason = if pick.reason == Reason::Trial {
-                pick.reason
-            } else {
-                Reason::Forced
-            };
+            pick.reason = Reason::Forced;
         }
         pick
+    }
+
+    /// Whether the environment or the call's preference demanded this variant.
+    fn is_forced(&self, id: u8, workload: &Workload) -> bool {
+        let backend = self.declared.variants[self.place(id)].backend;
+        self.forced & 1 << id != 0 || workload.preference() == Some(backend)
     }
 
     /// The learner's pick among those that have been checked here; asks for a check of one that
@@ -574,32 +589,37 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
 
     /// Compares a variant with the reference on the samples of this block.
     fn check(&self, workload: &Workload, id: u8) {
-        let Some(check) = self.declared.check else {
-            return;
-        };
         let shared = self.shared();
         let place = self.place(id);
+        let variant = &self.declared.variants[place];
+        let (Some(check), Some(body)) = (self.declared.check, &variant.body) else {
+            return;
+        };
+        let reference =
+            |args: &mut O::Args<'_>| K::into_result((self.declared.reference_body)(args));
+        let case = CheckCase {
+            op: &self.declared.op,
+            reference: &reference,
+            variant: body.as_ref(),
+            why_not: &|workload, args| Some(self.why_not(place, workload, Some(args))?.to_string()),
+        };
         let start = shared.clock.now_ns();
-        let mut told = None;
+        let mut verdict = None;
         for sample in check::samples(workload) {
-            if self.why_not(place, &sample, None).is_some() {
-                continue; // it would not serve that one
-            }
-            match check(&self.declared, place, &sample, shared.seed) {
-                Verdict::Agrees => told = told.or(Some(Verdict::Agrees)),
-                Verdict::CannotTell(why) => {
-                    told = told.or(Some(Verdict::CannotTell(why)));
-                }
-                wrong => {
-                    told = Some(wrong);
+            match check(&case, &sample, shared.seed) {
+                wrong @ Verdict::Disagrees(_) => {
+                    verdict = Some(wrong);
                     break;
                 }
+                // One sample that it serves and agrees on is enough to count; failures do not.
+                Verdict::Agrees => verdict = Some(Verdict::Agrees),
+                open => verdict = verdict.or(Some(open)),
             }
         }
-        let verdict =
-            told.unwrap_or_else(|| Verdict::CannotTell("no sample is eligible".to_owned()));
+        let verdict = verdict.unwrap_or_else(|| Verdict::CannotTell("no samples".to_owned()));
         let spent = shared.clock.now_ns().saturating_sub(start);
-        self.state.judged(shared, workload, id, &verdict, spent);
+        let who = (id, variant.revision);
+        self.state.judged(shared, workload, who, &verdict, spent);
     }
 }
 
@@ -608,6 +628,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
     fn lines(&self, workload: &Workload, args: Option<&O::Args<'_>>) -> Vec<Line> {
         let shared = self.shared();
         let now_ns = shared.clock.now_ns();
+        self.state.release(now_ns);
         let checked = self
             .declared
             .check
@@ -684,9 +705,13 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         lines: Vec<Line>,
         pick: Option<&Pick>,
     ) -> Explanation {
-        let shared = self.shared();
-        let forced = self.forced != 0 || workload.preference().is_some();
-        explanation(shared, &self.state, workload, lines, pick, forced)
+        let mut told = explanation(self.shared(), &self.state, workload, lines, pick);
+        let chosen = self.declared.position(&told.chosen);
+        let forced = chosen.is_some_and(|place| self.is_forced(self.ids[place], workload));
+        if pick.is_none() && forced && told.mode != Mode::Reference {
+            told.reason = Reason::Forced;
+        }
+        told
     }
 }
 
@@ -704,83 +729,6 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         self.shared()
             .checker
             .spawn(move || inner.check(&workload, id));
-    }
-}
-
-/// A choice for one workload, for hot loops: see [`Handle::plan`].
-///
-/// It looks again once in a while, and when something about the op has changed.
-pub struct Plan<O: Op, K: Kind<O> = Sure> {
-    handle: Handle<O, K>,
-    workload: Workload,
-    /// Variant (8 bits), the op's epoch (24 bits), calls left before the next look (32 bits).
-    word: AtomicU64,
-}
-
-impl<O: Op, K: Kind<O>> Clone for Plan<O, K> {
-    fn clone(&self) -> Self {
-        self.handle.plan(self.workload)
-    }
-}
-
-/// Calls of a plan between two looks at what is published.
-const PLAN_CALLS: u64 = 256;
-
-impl<O: Op, K: Kind<O>> Plan<O, K> {
-    /// Runs the planned variant.
-    #[inline]
-    pub fn run(&self, mut args: O::Args<'_>) -> K::Out {
-        let inner = &*self.handle.inner;
-        let word = self.word.load(Relaxed);
-        let (id, epoch, left) = ((word >> 56) as u8, word >> 32 & 0xFF_FFFF, word as u32);
-        let fresh = left > 0 && epoch == u64::from(inner.state.epoch() & 0xFF_FFFF);
-        let free = inner.conditional & 1 << id == 0;
-        if fresh
-            && (free
-                || inner
-                    .why_not(inner.place(id), &self.workload, Some(&args))
-                    .is_none())
-        {
-            self.word.store(word - 1, Relaxed);
-            return inner.serve(id, &self.workload, &mut args);
-        }
-        self.look(&mut args)
-    }
-
-    #[cold]
-    fn look(&self, args: &mut O::Args<'_>) -> K::Out {
-        let inner = &*self.handle.inner;
-        let eligible = inner.eligible(&self.workload, args);
-        let key = self.workload.cell_key();
-        match inner.state.published(key, eligible) {
-            Look::Serve(choice) => {
-                let epoch = u64::from(inner.state.epoch() & 0xFF_FFFF);
-                // The counter has one write per look; the calls in between stand behind it.
-                let calls = PLAN_CALLS.min(1 << choice.period);
-                inner.state.counters.add(choice.variant, calls as i64 - 1);
-                self.word.store(
-                    u64::from(choice.variant) << 56 | epoch << 32 | (calls - 1),
-                    Relaxed,
-                );
-                inner.serve(choice.variant, &self.workload, args)
-            }
-            Look::Due(choice) => {
-                inner
-                    .learn(&self.workload, key, eligible, 1 << choice.period, args)
-                    .0
-            }
-            Look::Ask => inner.learn(&self.workload, key, eligible, 1, args).0,
-        }
-    }
-
-    /// The workload it was made for.
-    pub fn workload(&self) -> &Workload {
-        &self.workload
-    }
-
-    /// Who would serve it, and why.
-    pub fn explain(&self) -> Explanation {
-        self.handle.explain(self.workload)
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use crate::selector::Shared;
@@ -20,16 +20,21 @@ const MAX_REQUESTS: usize = 16;
 /// Something to do with the store, on its thread.
 type Request = Box<dyn FnOnce(&mut Keeper) + Send>;
 
+/// Changes on their way to the store: nothing is lost if a request is refused.
+type Outbox = Arc<Mutex<Knowledge>>;
+
 /// The store and what could not be written to it yet.
 pub(crate) struct Keeper {
     pub(crate) store: Box<dyn Store>,
+    outbox: Outbox,
     waiting: Knowledge,
     warned: bool,
 }
 
 impl Keeper {
-    /// Merges a change, together with what is still waiting.
-    pub(crate) fn merge(&mut self, change: Knowledge) -> Result<(), StoreError> {
+    /// Merges what is in the outbox, together with what is still waiting.
+    pub(crate) fn merge(&mut self) -> Result<(), StoreError> {
+        let change = std::mem::take(&mut *self.outbox.lock().unwrap_or_else(|e| e.into_inner()));
         self.waiting.entries.extend(change.entries);
         self.waiting.machines.extend(change.machines);
         let surplus = self.waiting.entries.len().saturating_sub(MAX_WAITING);
@@ -61,6 +66,7 @@ impl Keeper {
 pub(crate) struct Saver {
     /// The store, until its thread takes it.
     resting: Mutex<Option<Keeper>>,
+    outbox: Outbox,
     requests: Mutex<Option<SyncSender<Request>>>,
     started: AtomicBool,
     interval: Duration,
@@ -70,7 +76,8 @@ pub(crate) struct Saver {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FlushError {
-    /// It was not done in time; it may still be done later.
+    /// The store did not answer in time, or there is no thread for it. What was to be saved waits
+    /// for the next save.
     Deadline,
     /// The store refused.
     Store(StoreError),
@@ -98,26 +105,29 @@ impl std::error::Error for FlushError {
 
 impl Saver {
     pub(crate) fn new(store: Box<dyn Store>, interval: Duration) -> Self {
+        let outbox = Outbox::default();
         let keeper = Keeper {
             store,
+            outbox: outbox.clone(),
             waiting: Knowledge::default(),
             warned: false,
         };
         Saver {
             resting: Mutex::new(Some(keeper)),
+            outbox,
             requests: Mutex::new(None),
             started: AtomicBool::new(false),
             interval,
         }
     }
 
-    /// Adds a change that can wait for the next save.
+    /// Adds a change to what the next save takes.
     pub(crate) fn add(&self, change: Knowledge) {
-        let mut resting = self.resting.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some(keeper) = resting.as_mut() {
-            keeper.waiting.entries.extend(change.entries);
-            keeper.waiting.machines.extend(change.machines);
-        }
+        let mut outbox = self.outbox.lock().unwrap_or_else(|e| e.into_inner());
+        outbox.entries.extend(change.entries);
+        outbox.machines.extend(change.machines);
+        let surplus = outbox.entries.len().saturating_sub(MAX_WAITING);
+        outbox.entries.drain(..surplus);
     }
 
     fn requests(&self) -> MutexGuard<'_, Option<SyncSender<Request>>> {
@@ -193,9 +203,9 @@ fn keep(
             Err(RecvTimeoutError::Timeout) => {
                 // Gone or going: its last change comes as a request, then the channel closes.
                 if let Some(shared) = shared.upgrade() {
-                    let change = shared.take_unsaved();
+                    shared.collect();
                     drop(shared);
-                    let _ = keeper.merge(change); // warned about; waits for the next turn
+                    let _ = keeper.merge(); // warned about; waits for the next turn
                 }
             }
             Err(RecvTimeoutError::Disconnected) => return,
@@ -206,7 +216,7 @@ fn keep(
 /// Runs checks on a thread of their own, one at a time.
 #[derive(Default)]
 pub(crate) struct Checker {
-    busy: std::sync::Arc<AtomicBool>,
+    busy: Arc<AtomicBool>,
 }
 
 impl Checker {
@@ -227,7 +237,7 @@ impl Checker {
     }
 }
 
-struct Done(std::sync::Arc<AtomicBool>);
+struct Done(Arc<AtomicBool>);
 
 impl Drop for Done {
     fn drop(&mut self) {

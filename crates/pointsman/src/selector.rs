@@ -2,39 +2,31 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use serde::Serialize;
 
+use crate::builder::{SelectorBuilder, Settings};
 use crate::check::Checks;
-use crate::clock::{Clock, SystemClock, clock_cost_ns};
-use crate::env::{Env, StoreChoice};
+use crate::clock::{Clock, clock_cost_ns};
+use crate::env::Env;
 use crate::error::BuildError;
 use crate::machine::{Calibration, Machine};
-use crate::memory::{Headroom, HostMemory, Memory};
+use crate::memory::Headroom;
 use crate::op::{Function, Op, OpBuilder, valid_name};
 use crate::save::{Checker, FlushError, Saver};
 use crate::state::OpState;
 use crate::stats::{OpStats, op_stats};
-use crate::store::{self, Entry, Knowledge, MemoryStore, Store, StoreError};
+use crate::store::{self, Entry, Knowledge, StoreError};
 use crate::workload::Workload;
 
 /// Most ops of one selector: each takes some 20 KiB and what it learns.
 pub(crate) const MAX_OPS: usize = 1024;
-
-/// Share of the serving time that trials may cost, unless told otherwise.
-const DEFAULT_BUDGET: f64 = 0.01;
-
-/// Share of free memory that is left alone, unless told otherwise.
-const DEFAULT_RESERVE: f64 = 0.3;
-
-/// How often changes are saved, unless told otherwise.
-const DEFAULT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How long dropping the last handle may take to save.
 const LAST_SAVE: Duration = Duration::from_secs(1);
@@ -145,18 +137,47 @@ impl Selector {
     /// It never fails: without a usable store it learns in memory, with one warning; a bad
     /// environment variable is reported when an op is built.
     pub fn new() -> Self {
-        match Self::builder().build() {
-            Ok(selector) => selector,
-            Err(error) => {
-                let builder = Self::builder().ignore_environment();
-                builder.finish(Env::default(), Some(error))
-            }
-        }
+        Self::builder().build_anyway()
     }
 
     /// Settings of a selector.
     pub fn builder() -> SelectorBuilder {
         SelectorBuilder::default()
+    }
+
+    /// Puts a selector together.
+    pub(crate) fn assemble(settings: Settings) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let shared = Arc::new_cyclic(|me| Shared {
+            id: NEXT.fetch_add(1, Relaxed),
+            mode: settings.mode,
+            env: settings.env,
+            clock_cost_ns: clock_cost_ns(settings.clock.as_ref()),
+            clock: settings.clock,
+            headroom: settings.headroom,
+            checks: settings.checks,
+            checker: Checker::default(),
+            seed: settings.seed,
+            bad_env: settings.bad_env,
+            budget: settings.budget,
+            fingerprint: settings.fingerprint,
+            machine: settings.machine,
+            calibration: settings.calibration,
+            ops: ArcSwap::default(),
+            adding: Mutex::default(),
+            known: Mutex::default(),
+            store_name: settings.store.describe(),
+            saver: Saver::new(settings.store, settings.interval),
+            me: me.clone(),
+        });
+        if settings.keep_calibration {
+            shared.saver.add(Knowledge {
+                entries: Vec::new(),
+                machines: vec![shared.machine.record(&shared.calibration)],
+            });
+        }
+        shared.learn_of(settings.knowledge.entries);
+        Selector { shared }
     }
 
     /// Declares an op: see [`Op`].
@@ -229,8 +250,8 @@ impl Selector {
     /// Saves what was learned, within this time. Happens by itself every few seconds and when the
     /// last clone is dropped.
     pub fn flush(&self, within: Duration) -> Result<(), FlushError> {
-        let change = self.shared.take_unsaved();
-        self.ask(within, move |keeper| keeper.merge(change))
+        self.shared.collect();
+        self.ask(within, |keeper| keeper.merge())
     }
 
     /// Writes all knowledge of the store to one file; the number of entries.
@@ -255,12 +276,13 @@ impl Selector {
             .entries
             .retain(|e| matches!(e.fact, store::Fact::Costs(_)));
         for entry in &mut knowledge.entries {
-            entry.machine = crate::workload::mix(entry.machine, IMPORTED);
+            entry.machine = crate::cell::mix(entry.machine, IMPORTED);
         }
         knowledge.machines.clear();
         let count = knowledge.entries.len();
         let known = knowledge.entries.clone();
-        self.ask(within, move |keeper| keeper.merge(knowledge))?;
+        self.shared.saver.add(knowledge);
+        self.ask(within, |keeper| keeper.merge())?;
         let ops: HashSet<Box<str>> = known.iter().map(|e| e.op.clone()).collect();
         self.shared.learn_of(known);
         for state in self
@@ -345,11 +367,12 @@ impl Selector {
     pub(crate) fn teach(&self, state: &OpState) {
         let known = self.shared.known();
         if let Some(entries) = known.get(&state.name) {
-            state.learn_from(
-                entries,
-                self.shared.fingerprint,
-                self.shared.clock.unix_seconds(),
-            );
+            // Frozen decisions do not depend on the day: nothing ages then.
+            let now = match self.shared.mode {
+                Mode::Learn => self.shared.clock.unix_seconds(),
+                Mode::Frozen | Mode::Reference => 0,
+            };
+            state.learn_from(entries, self.shared.fingerprint, now);
         }
     }
 }
@@ -408,20 +431,15 @@ impl Shared {
         }
     }
 
-    /// Everything that the store does not have yet.
-    pub(crate) fn take_unsaved(&self) -> Knowledge {
+    /// Puts everything that the store does not have yet into its outbox.
+    pub(crate) fn collect(&self) {
         let now = self.clock.unix_seconds();
-        let entries = self
-            .ops
-            .load()
-            .list
-            .iter()
-            .flat_map(|state| state.take_unsaved(self.fingerprint, now))
-            .collect();
-        Knowledge {
-            entries,
+        let ops = self.ops.load();
+        let unsaved = |state: &Arc<OpState>| state.take_unsaved(self.fingerprint, now);
+        self.saver.add(Knowledge {
+            entries: ops.list.iter().flat_map(unsaved).collect(),
             machines: Vec::new(),
-        }
+        });
     }
 }
 
@@ -429,304 +447,11 @@ impl Drop for Shared {
     /// Saves the last change, for at most a second.
     fn drop(&mut self) {
         if self.saver.is_started() {
-            let change = self.take_unsaved();
+            self.collect();
             let deadline = Instant::now() + LAST_SAVE;
-            if let Err(error) = self.saver.ask(deadline, move |keeper| keeper.merge(change)) {
+            if let Err(error) = self.saver.ask(deadline, |keeper| keeper.merge()) {
                 tracing::warn!(%error, "what was learned last could not be saved");
             }
         }
     }
-}
-
-/// Where knowledge is kept.
-#[derive(Default)]
-enum Keep {
-    /// The user's cache directory.
-    #[default]
-    Default,
-    Memory,
-    File(PathBuf),
-    Own(Box<dyn Store>),
-}
-
-/// Reads an environment variable.
-type GetEnv = Box<dyn Fn(&str) -> Option<String>>;
-
-/// Settings of a [`Selector`]. The environment variables of the `env` module win over them.
-#[must_use = "nothing is built before build()"]
-pub struct SelectorBuilder {
-    keep: Keep,
-    mode: Mode,
-    budget: f64,
-    reserve: f64,
-    seed: u64,
-    checks: Checks,
-    interval: Duration,
-    clock: Arc<dyn Clock>,
-    memory: Arc<dyn Memory>,
-    machine: Option<Machine>,
-    calibration: Option<Calibration>,
-    force: Vec<String>,
-    disable: Vec<String>,
-    get_env: GetEnv,
-}
-
-impl Default for SelectorBuilder {
-    fn default() -> Self {
-        SelectorBuilder {
-            keep: Keep::Default,
-            mode: Mode::Learn,
-            budget: DEFAULT_BUDGET,
-            reserve: DEFAULT_RESERVE,
-            seed: 0,
-            checks: Checks::default(),
-            interval: DEFAULT_INTERVAL,
-            clock: Arc::new(SystemClock),
-            memory: Arc::new(HostMemory),
-            machine: None,
-            calibration: None,
-            force: Vec::new(),
-            disable: Vec::new(),
-            get_env: Box::new(|name| std::env::var(name).ok()),
-        }
-    }
-}
-
-impl SelectorBuilder {
-    /// Keeps knowledge in this file, which many processes may share.
-    pub fn store_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.keep = Keep::File(path.into());
-        self
-    }
-
-    /// Keeps knowledge in memory only.
-    pub fn in_memory(mut self) -> Self {
-        self.keep = Keep::Memory;
-        self
-    }
-
-    /// Keeps knowledge in a store of your own.
-    pub fn store(mut self, store: impl Store + 'static) -> Self {
-        self.keep = Keep::Own(Box::new(store));
-        self
-    }
-
-    /// Whether it learns.
-    pub fn mode(mut self, mode: Mode) -> Self {
-        self.mode = mode;
-        self
-    }
-
-    /// Share of the serving time that trials may cost: 0 to 1, 0.01 by default.
-    pub fn budget(mut self, share: f64) -> Self {
-        self.budget = share;
-        self
-    }
-
-    /// Share of free memory that is left alone: 0 to 1, 0.3 by default.
-    pub fn memory_reserve(mut self, share: f64) -> Self {
-        self.reserve = share;
-        self
-    }
-
-    /// Who says how much memory is free; the operating system by default.
-    pub fn memory(mut self, memory: impl Memory + 'static) -> Self {
-        self.memory = Arc::new(memory);
-        self
-    }
-
-    /// Seed of what is drawn by lot.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// When variants are checked against the reference.
-    pub fn checks(mut self, checks: Checks) -> Self {
-        self.checks = checks;
-        self
-    }
-
-    /// How often changes are saved; 5 s by default.
-    pub fn save_every(mut self, interval: Duration) -> Self {
-        self.interval = interval;
-        self
-    }
-
-    /// What tells the time; the system's clock by default.
-    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Arc::new(clock);
-        self
-    }
-
-    /// The machine to run for; the one detected by default.
-    pub fn machine(mut self, machine: Machine) -> Self {
-        self.machine = Some(machine);
-        self
-    }
-
-    /// Constants of the cost model; from the store or measured by default.
-    pub fn calibration(mut self, calibration: Calibration) -> Self {
-        self.calibration = Some(calibration);
-        self
-    }
-
-    /// Forces variants or backends, in the form of `POINTSMAN_FORCE`.
-    pub fn force(mut self, rules: &str) -> Self {
-        self.force.push(rules.to_owned());
-        self
-    }
-
-    /// Disables variants or backends, in the form of `POINTSMAN_DISABLE`.
-    pub fn disable(mut self, rules: &str) -> Self {
-        self.disable.push(rules.to_owned());
-        self
-    }
-
-    /// Reads environment variables through this function instead of from the process.
-    pub fn environment(mut self, get: impl Fn(&str) -> Option<String> + 'static) -> Self {
-        self.get_env = Box::new(get);
-        self
-    }
-
-    /// Ignores the environment variables.
-    pub fn ignore_environment(self) -> Self {
-        self.environment(|_| None)
-    }
-
-    /// The selector, or what is wrong with its settings or the environment. A store that cannot be
-    /// used is not an error: knowledge is kept in memory then, with one warning.
-    pub fn build(self) -> Result<Selector, BuildError> {
-        let share = |name, value: f64| match value {
-            v if (0.0..=1.0).contains(&v) => Ok(()),
-            v => Err(BuildError::Setting {
-                name,
-                value: v.to_string(),
-                valid: "a number from 0 to 1",
-            }),
-        };
-        share("budget", self.budget)?;
-        share("memory reserve", self.reserve)?;
-        if self.interval.is_zero() {
-            return Err(BuildError::Setting {
-                name: "save_every",
-                value: "0".to_owned(),
-                valid: "a positive duration",
-            });
-        }
-        let mut env = Env::read(&self.get_env)?;
-        for rules in &self.force {
-            env.force.add(rules)?;
-        }
-        for rules in &self.disable {
-            env.disable.add(rules)?;
-        }
-        Ok(self.finish(env, None))
-    }
-
-    fn finish(self, env: Env, bad_env: Option<BuildError>) -> Selector {
-        let keep = match &env.store {
-            Some(StoreChoice::Memory) => Keep::Memory,
-            Some(StoreChoice::File(path)) => Keep::File(path.clone()),
-            None => self.keep,
-        };
-        let machine = self.machine.unwrap_or_else(Machine::detect);
-        let fingerprint = machine.fingerprint();
-        let (store, knowledge) = open(keep);
-        let stored = knowledge
-            .machines
-            .iter()
-            .find(|m| m.fingerprint == fingerprint);
-        let stored = stored.and_then(Calibration::from_record);
-        let is_new = stored.is_none() && self.calibration.is_none();
-        let calibration = self.calibration.or(stored).unwrap_or_else(measured_once);
-        let mode = env.mode.unwrap_or(self.mode);
-        let seed = env.seed.unwrap_or(self.seed);
-        let store_name = store.describe();
-        let clock_cost = clock_cost_ns(self.clock.as_ref());
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let shared = Arc::new_cyclic(|me| Shared {
-            id: NEXT.fetch_add(1, Relaxed),
-            mode,
-            env,
-            headroom: Headroom::new(self.memory, self.clock.clone(), self.reserve),
-            checks: self.checks,
-            checker: Checker::default(),
-            seed,
-            bad_env,
-            budget: self.budget,
-            fingerprint,
-            ops: ArcSwap::default(),
-            adding: Mutex::default(),
-            known: Mutex::default(),
-            store_name,
-            saver: Saver::new(store, self.interval),
-            me: me.clone(),
-            machine,
-            calibration,
-            clock: self.clock,
-            clock_cost_ns: clock_cost,
-        });
-        shared.learn_of(knowledge.entries);
-        let selector = Selector { shared };
-        if is_new && mode == Mode::Learn {
-            selector.keep_calibration();
-        }
-        selector
-    }
-}
-
-impl Selector {
-    /// Has the calibration saved with the next change, without waiting for it.
-    fn keep_calibration(&self) {
-        let record = self.shared.machine.record(&self.shared.calibration);
-        let change = Knowledge {
-            entries: Vec::new(),
-            machines: vec![record],
-        };
-        self.shared.saver.add(change);
-    }
-}
-
-/// Calibration takes a tenth of a second: once per process is enough.
-fn measured_once() -> Calibration {
-    static MEASURED: OnceLock<Calibration> = OnceLock::new();
-    MEASURED.get_or_init(Calibration::measure).clone()
-}
-
-/// Opens the store and reads it, or falls back to memory with one warning.
-fn open(keep: Keep) -> (Box<dyn Store>, Knowledge) {
-    let opened: Result<Box<dyn Store>, StoreError> = match keep {
-        Keep::Memory => Ok(Box::new(MemoryStore::default())),
-        Keep::Own(store) => Ok(store),
-        Keep::File(path) => open_file(&path),
-        Keep::Default => match store::default_path() {
-            Some(path) => open_file(&path),
-            None => Err(StoreError::Refused {
-                path: PathBuf::from("~"),
-                reason: "no home directory is known; set HOME or POINTSMAN_STORE".to_owned(),
-            }),
-        },
-    };
-    let loaded = opened.and_then(|mut store| {
-        let knowledge = store.load()?;
-        Ok((store, knowledge))
-    });
-    loaded.unwrap_or_else(|error| {
-        tracing::warn!(%error, "the store cannot be used; learning in memory only");
-        (Box::new(MemoryStore::default()), Knowledge::default())
-    })
-}
-
-#[cfg(feature = "sqlite")]
-fn open_file(path: &Path) -> Result<Box<dyn Store>, StoreError> {
-    Ok(Box::new(store::SqliteStore::open(path)?))
-}
-
-#[cfg(not(feature = "sqlite"))]
-fn open_file(path: &Path) -> Result<Box<dyn Store>, StoreError> {
-    Err(StoreError::Refused {
-        path: path.to_owned(),
-        reason: "this build has no feature `sqlite`".to_owned(),
-    })
 }

@@ -1,13 +1,14 @@
 //! What all handles of one op share: published choices, the learner, counters, quarantine.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use arc_swap::ArcSwap;
 use serde::Serialize;
 
 use crate::backend::Backend;
+use crate::cell::{Cell, mix};
 use crate::check::{Checked, Verdict};
 use crate::decision::Reason;
 use crate::guard::Quarantine;
@@ -15,10 +16,11 @@ use crate::learn::published::{Choice, Published};
 use crate::learn::{Known, Learner, Pick, Question, Seen};
 use crate::machine::Calibration;
 use crate::outcome::{Cost, Rejection};
+use crate::plan::Batch;
 use crate::selector::{Mode, Shared};
 use crate::store::{Entry, Fact};
 use crate::thread::{self, Counters};
-use crate::workload::{Workload, mix};
+use crate::workload::Workload;
 
 /// Most variants of one op: masks are one word.
 pub(crate) const MAX_VARIANTS: usize = 64;
@@ -68,6 +70,8 @@ pub(crate) struct OpState {
     learner: Mutex<Learner>,
     checked: Mutex<Checked>,
     recent: Mutex<VecDeque<Remembered>>,
+    /// The words of live plans.
+    plans: Mutex<Vec<Weak<AtomicU64>>>,
     seed: u64,
 }
 
@@ -94,6 +98,7 @@ impl OpState {
             learner: Mutex::new(Learner::new(seed, budget)),
             checked: Mutex::default(),
             recent: Mutex::default(),
+            plans: Mutex::default(),
             seed,
         }
     }
@@ -128,20 +133,23 @@ impl OpState {
         self.epoch.fetch_add(1, Relaxed);
     }
 
-    /// The number of a variant, given on first use; `None` if there is no room for another.
+    /// The number of a variant, given on first use; `None` if there is no room for another. A
+    /// caller without a revision takes whichever there is.
     pub(crate) fn register(
         &self,
         name: &str,
-        revision: u32,
+        revision: Option<u32>,
         backend: Backend,
         calibration: &Calibration,
     ) -> Option<u8> {
         let mut learner = self.learner();
         let names = self.names.load_full();
         if let Some(at) = names.iter().position(|n| *n.name == *name) {
-            if learner.variants()[at].revision != revision {
+            let known = learner.variants()[at].revision;
+            if let Some(revision) = revision.filter(|r| *r != known) {
                 learner.change_revision(at as u8, revision);
                 self.checked().forget(at as u8);
+                self.quarantine.forget(at as u8);
                 drop(learner);
                 self.unpublish();
             }
@@ -152,7 +160,7 @@ impl OpState {
         }
         learner.add_variant(Known {
             name: name.into(),
-            revision,
+            revision: revision.unwrap_or(0),
             backend,
             // Nothing measured: as the plainest backend, and the learner corrects it.
             cost: calibration
@@ -198,17 +206,71 @@ impl OpState {
     #[inline]
     pub(crate) fn published(&self, key: u64, eligible: u64) -> Look {
         match self.published.get(mix(key, eligible)) {
-            Some(choice) => {
-                let n = self.counters.count(choice.variant).wrapping_add(self.seed);
-                if thread::is_due(n, choice.period) {
-                    self.counters.add(choice.variant, -1); // counted when it has served
-                    Look::Due(choice)
-                } else {
-                    Look::Serve(choice)
-                }
-            }
+            Some(choice) => self.look(choice, choice.period),
             None => Look::Ask,
         }
+    }
+
+    /// The same for a plan, which looks once for a batch of up to `2^most` calls: how many more
+    /// calls it may serve from which variant. One call in `2^period` is timed all the same.
+    pub(crate) fn published_batch(
+        &self,
+        key: u64,
+        eligible: u64,
+        most: u8,
+    ) -> (Look, Option<(u8, u64)>) {
+        match self.published.get(mix(key, eligible)) {
+            Some(choice) => {
+                let batch = choice.period.min(most);
+                let rest = (choice.variant, (1 << batch) - 1);
+                (self.look(choice, choice.period - batch), Some(rest))
+            }
+            None => (Look::Ask, None),
+        }
+    }
+
+    /// Counts a look; one in `2^period` is due.
+    #[inline]
+    fn look(&self, choice: Choice, period: u8) -> Look {
+        let n = self.counters.count(choice.variant).wrapping_add(self.seed);
+        if thread::is_due(n, period) {
+            self.counters.add(choice.variant, -1); // counted when it has served
+            Look::Due(choice)
+        } else {
+            Look::Serve(choice)
+        }
+    }
+
+    /// The word of a new plan.
+    pub(crate) fn plan_word(&self) -> Arc<AtomicU64> {
+        let word = Arc::new(AtomicU64::new(0));
+        let mut plans = self.plans.lock().unwrap_or_else(|e| e.into_inner());
+        plans.retain(|plan| plan.strong_count() > 0);
+        plans.push(Arc::downgrade(&word));
+        word
+    }
+
+    /// Calls that each variant has served, also those that plans have not reported yet.
+    pub(crate) fn calls(&self, variant: u8) -> u64 {
+        let plans = self.plans.lock().unwrap_or_else(|e| e.into_inner());
+        let live = plans.iter().filter_map(Weak::upgrade);
+        let batches = live.map(|word| Batch::load(&word));
+        let unreported: i64 = batches
+            .filter(|batch| batch.variant() == variant)
+            .map(Batch::used)
+            .sum();
+        self.counters
+            .calls(variant)
+            .saturating_add_signed(unreported)
+    }
+
+    /// Ends quarantines whose time is over; true if any was.
+    pub(crate) fn release(&self, now_ns: u64) -> bool {
+        let released = self.quarantine.release(now_ns);
+        if released {
+            self.unpublish();
+        }
+        released
     }
 
     /// Asks the learner.
@@ -226,6 +288,7 @@ impl OpState {
             eligible,
             now_ns: shared.clock.now_ns(),
             explore: explore && shared.mode == Mode::Learn,
+            frozen: shared.mode != Mode::Learn,
         };
         let mut pick = self.learner().decide(&question);
         if shared.mode == Mode::Frozen && pick.reason != Reason::OnlyEligible {
@@ -311,11 +374,14 @@ impl OpState {
         &self,
         shared: &Shared,
         workload: &Workload,
-        variant: u8,
+        (variant, revision): (u8, u32),
         verdict: &Verdict,
         spent_ns: u64,
     ) {
         let name = self.name_of(variant);
+        if self.learner().variants()[usize::from(variant)].revision != revision {
+            return; // other code has taken its place meanwhile
+        }
         match verdict {
             Verdict::Agrees => {}
             Verdict::Disagrees(why) => {
@@ -330,7 +396,7 @@ impl OpState {
             let mut checked = self.checked();
             checked.checks += 1;
             checked.spent_ns += spent_ns;
-            checked.note(workload, variant, verdict);
+            checked.note(workload, variant, revision, verdict);
         }
         self.unpublish();
         shared.touched();
@@ -365,23 +431,24 @@ impl OpState {
     /// What the store does not have yet.
     pub(crate) fn take_unsaved(&self, machine: u64, now_unix: u64) -> Vec<Entry> {
         let mut learner = self.learner();
-        let costs = learner.take_unsaved().into_iter();
-        let verdicts = self.checked().take_unsaved();
-        let facts = costs.map(|(variant, cell, costs)| (variant, cell, Fact::Costs(costs)));
-        facts
-            .chain(verdicts)
-            .map(|(variant, cell, fact)| {
-                let known = &learner.variants()[usize::from(variant)];
-                Entry {
-                    machine,
-                    op: self.name.clone(),
-                    variant: known.name.clone(),
-                    revision: known.revision,
-                    cell,
-                    updated: now_unix,
-                    fact,
-                }
+        let costs = learner.take_unsaved();
+        let entry = |variant: u8, revision: u32, cell: Cell, fact: Fact| Entry {
+            machine,
+            op: self.name.clone(),
+            variant: learner.variants()[usize::from(variant)].name.clone(),
+            revision,
+            cell,
+            updated: now_unix,
+            fact,
+        };
+        let revision = |variant: u8| learner.variants()[usize::from(variant)].revision;
+        let verdicts = self.checked().take_unsaved().into_iter();
+        let costs = costs.into_iter();
+        costs
+            .map(|(variant, cell, costs)| {
+                entry(variant, revision(variant), cell, Fact::Costs(costs))
             })
+            .chain(verdicts.map(|f| entry(f.variant, f.revision, f.block, f.fact)))
             .collect()
     }
 

@@ -61,13 +61,7 @@ pub(crate) fn op_stats(state: &OpState) -> OpStats {
     let mut variants: Vec<(String, Backend, u64)> = names
         .iter()
         .enumerate()
-        .map(|(id, n)| {
-            (
-                n.name.to_string(),
-                n.backend,
-                state.counters.calls(id as u8),
-            )
-        })
+        .map(|(id, n)| (n.name.to_string(), n.backend, state.calls(id as u8)))
         .collect();
     variants.sort_by_key(|v| std::cmp::Reverse(v.2));
     let mut backends = BTreeMap::new();

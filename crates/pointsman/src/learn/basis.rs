@@ -1,7 +1,8 @@
 //! From a cell's features to the numbers that the linear part multiplies.
 
 use super::cells::Place;
-use crate::workload::{Cell, Workload};
+use crate::cell::Cell;
+use crate::workload::Workload;
 
 /// Coordinates are octaves; a slope per four octaves is of the size that the ridge's prior expects.
 const OCTAVES: f64 = 4.0;

@@ -5,7 +5,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::Work;
 use super::samples::Samples;
-use crate::workload::{Cell, Workload};
+use crate::cell::Cell;
+use crate::workload::Workload;
 
 /// Most cells one op remembers: 2,048 cover 8 an octave over all sizes in one dimension ten times
 /// over, and a scan of all of them takes some 10 µs, once per new cell.
@@ -71,7 +72,7 @@ impl Hasher for KeyHasher {
 
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
-            self.0 = crate::workload::mix(self.0, u64::from(*byte));
+            self.0 = crate::cell::mix(self.0, u64::from(*byte));
         }
     }
 

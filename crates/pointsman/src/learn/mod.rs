@@ -29,12 +29,13 @@ use self::ridge::{Point, Ridge};
 use self::samples::{News, Samples};
 pub(crate) use self::tally::Tally;
 use crate::backend::Backend;
+use crate::cell::Cell;
 use crate::decision::{Prediction, Reason};
 use crate::machine::BackendCost;
 use crate::outcome::{Cost, Rejection};
 use crate::policy::adaptive::{self, Candidate, Situation};
 use crate::store::{Costs, Entry, Fact};
-use crate::workload::{Cell, Workload};
+use crate::workload::Workload;
 
 /// Weight of a cell learned on another machine: twenty of them say as much as one of ours.
 const FOREIGN_WEIGHT: f64 = 0.05;
@@ -83,6 +84,8 @@ pub(crate) struct Question<'a> {
     pub(crate) now_ns: u64,
     /// Whether trials are allowed.
     pub(crate) explore: bool,
+    /// Whether nothing may change.
+    pub(crate) frozen: bool,
 }
 
 /// What is answered.
@@ -234,6 +237,9 @@ impl Learner {
             place.samples.retain(|s| s.variant != variant);
             place.expected.clear();
         }
+        for place in &mut self.evicted {
+            place.samples.retain(|s| s.variant != variant);
+        }
         self.foreign.retain(|f| f.variant != variant);
         self.points = self
             .cells
@@ -265,17 +271,28 @@ impl Learner {
 
     /// Chooses a variant for a call.
     pub(crate) fn decide(&mut self, question: &Question<'_>) -> Pick {
+        if question.frozen {
+            return self.decide_frozen(question);
+        }
         let at = self.enter(question.workload, question.key);
         self.refresh(at, question.eligible);
         let mut candidates = std::mem::take(&mut self.scratch);
         candidates.clear();
         for variant in bits(question.eligible) {
+            let samples = self.cells.at(at).of(variant);
+            if samples.is_some_and(|s| s.is_blocked(question.now_ns)) {
+                continue;
+            }
             candidates.push(Candidate {
                 variant,
                 prediction: self.predicted(at, variant, question.now_ns),
                 tries: self.tries.get(usize::from(variant)).copied().unwrap_or(0),
-                outliers: self.cells.at(at).of(variant).map_or(0.0, Samples::outliers),
+                outliers: samples.map_or(0.0, Samples::outliers),
             });
+        }
+        if candidates.is_empty() {
+            // All of them fail here: somebody must serve.
+            candidates.extend(bits(question.eligible).map(Candidate::unknown));
         }
         let typical_ns = self.typical_ns(&candidates);
         let place = self.cells.at_mut(at);
@@ -292,9 +309,30 @@ impl Learner {
         );
         if !matches!(pick.reason, Reason::Trial | Reason::FirstTry) {
             place.incumbent = Some(pick.variant);
-            pick.publish = sampling_period(place, &pick, question.explore);
+            pick.publish = sampling_period(place, &pick);
         }
         self.scratch = candidates;
+        pick
+    }
+
+    /// Chooses the lowest prediction and changes nothing, so that decisions do not depend on the
+    /// calls before.
+    fn decide_frozen(&mut self, question: &Question<'_>) -> Pick {
+        let candidates: Vec<Candidate> = bits(question.eligible)
+            .map(|variant| Candidate {
+                prediction: self.predict(question.workload, variant, 0),
+                tries: self.tries.get(usize::from(variant)).copied().unwrap_or(0),
+                ..Candidate::unknown(variant)
+            })
+            .collect();
+        let situation = Situation {
+            candidates: &candidates,
+            incumbent: None,
+            explore: false,
+            typical_ns: None,
+        };
+        let mut pick = adaptive::pick(&situation, &mut self.bank, &mut self.rng);
+        pick.publish = Some(MAX_PERIOD);
         pick
     }
 
@@ -407,7 +445,11 @@ impl Learner {
     /// Books the time: trials against the bank, everything else into it.
     fn account(&mut self, seen: &Seen<'_>) {
         let Ok(cost) = seen.cost else {
-            return self.cancel(seen.reserved_ns);
+            // Nobody knows what it cost: a trial pays what was set aside.
+            if seen.reason == Reason::Trial {
+                self.tally.trial(seen.reserved_ns, seen.reserved_ns);
+            }
+            return;
         };
         let took = cost.ns() as f64;
         let excess = (took - seen.best_ns).max(0.0);
@@ -744,10 +786,7 @@ fn combine(expected: Expected, samples: Option<&Samples>, stale: f64) -> Predict
 }
 
 /// How rarely a settled choice is looked at, as a power of two.
-fn sampling_period(place: &Place, pick: &Pick, explore: bool) -> Option<u8> {
-    if !explore {
-        return Some(MAX_PERIOD);
-    }
+fn sampling_period(place: &Place, pick: &Pick) -> Option<u8> {
     if place.visits < FIRST_VISITS {
         return None;
     }

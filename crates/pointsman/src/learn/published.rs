@@ -157,11 +157,11 @@ mod tests {
         fn a_tag_never_reads_the_choice_of_another(tags in prop::collection::vec(any::<u64>(), 1..4000)) {
             let published = Published::new();
             for tag in &tags {
-                published.put(*tag, Choice::new(crate::workload::mix(*tag, 1) as u8 & 63, 0, 0.0));
+                published.put(*tag, Choice::new(crate::cell::mix(*tag, 1) as u8 & 63, 0, 0.0));
             }
             for tag in &tags {
                 if let Some(choice) = published.get(*tag) {
-                    prop_assert_eq!(choice.variant, crate::workload::mix(*tag, 1) as u8 & 63);
+                    prop_assert_eq!(choice.variant, crate::cell::mix(*tag, 1) as u8 & 63);
                 }
             }
         }

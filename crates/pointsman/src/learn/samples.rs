@@ -19,6 +19,10 @@ const CHANGED_SHARE: f64 = 0.9;
 /// row, with one in five it takes seven.
 const ALARM: f64 = 10.0;
 
+/// How long a variant is left alone in a cell after its second failure in a row there; each
+/// further one doubles it, to an hour at most.
+const FIRST_BLOCK_NS: u64 = 1_000_000_000;
+
 /// Samples that the level remembers: as precise as a mean of 32, and as robust as a median.
 const MEMORY: u8 = 32;
 
@@ -32,6 +36,9 @@ pub(crate) struct Samples {
     /// Accepted measurements in all, for people; the ring decides.
     pub(crate) count: u64,
     pub(crate) failures: u64,
+    /// Failures here since it last served here, and until when it is left alone for them.
+    fails_in_a_row: u8,
+    blocked_until_ns: u64,
     /// When the last one came, in nanoseconds of the clock.
     pub(crate) last_ns: u64,
     /// Robust mean of the log costs: the median at first, then moved by clipped deviations.
@@ -66,6 +73,8 @@ impl Samples {
             next: 0,
             count: 0,
             failures: 0,
+            fails_in_a_row: 0,
+            blocked_until_ns: 0,
             last_ns: 0,
             level: 0.0,
             weight: 0,
@@ -101,6 +110,7 @@ impl Samples {
         self.count = self.count.saturating_add(1);
         self.unsaved = self.unsaved.saturating_add(1);
         self.last_ns = now_ns;
+        self.fails_in_a_row = 0;
         let run = self.changed(ln_cost);
         if let Some(run) = run {
             self.keep_last(run - 1);
@@ -113,10 +123,22 @@ impl Samples {
         }
     }
 
+    /// Notes a failure. A variant that fails here again and again is left alone here, ever longer:
+    /// too little memory for this size says nothing about others.
     pub(crate) fn fail(&mut self, now_ns: u64) {
         self.failures = self.failures.saturating_add(1);
         self.unsaved_failures = self.unsaved_failures.saturating_add(1);
         self.last_ns = now_ns;
+        self.fails_in_a_row = self.fails_in_a_row.saturating_add(1);
+        if self.fails_in_a_row > 1 {
+            let doublings = u32::from(self.fails_in_a_row - 2).min(12);
+            self.blocked_until_ns = now_ns.saturating_add(FIRST_BLOCK_NS << doublings);
+        }
+    }
+
+    /// Whether it has failed here too often lately.
+    pub(crate) fn is_blocked(&self, now_ns: u64) -> bool {
+        self.fails_in_a_row > 1 && now_ns < self.blocked_until_ns
     }
 
     /// Keeps no more than the last `keep` samples: the rest is history.
@@ -287,7 +309,7 @@ mod tests {
         let mut changes = 0;
         for i in 0..4000u64 {
             // Irregular, but a quarter in the long run.
-            let outlier = crate::workload::mix(i, 7).is_multiple_of(4);
+            let outlier = crate::cell::mix(i, 7).is_multiple_of(4);
             let news = samples.add(10.0 + if outlier { 1.0 } else { 0.0 }, i);
             changes += u32::from(news == News::Changed);
         }

@@ -180,6 +180,27 @@ impl Calibration {
         (format!("{NAMES}{}", names.join(" ")), numbers)
     }
 
+    /// Round figures of an ordinary machine, for where nothing has been measured and nothing may be:
+    /// the same in every process.
+    pub fn nominal() -> Self {
+        let mut calibration = Calibration::new(30.0);
+        let host = [
+            ("scalar", 2.0, 3e9, 1e10),
+            ("simd", 2.0, 4e10, 1.5e10),
+            ("threads", 2e4, 8e10, 3e10),
+        ];
+        for (name, launch_ns, flops_per_s, bytes_per_s) in host {
+            let cost = BackendCost {
+                launch_ns,
+                flops_per_s,
+                bytes_per_s,
+                transfer_bytes_per_s: None,
+            };
+            calibration.backends.insert(name.into(), cost);
+        }
+        calibration
+    }
+
     /// Reads what [`Machine::record`](super::Machine::record) wrote; `None` for anything else.
     pub fn from_record(record: &MachineRecord) -> Option<Self> {
         let numbers = &record.numbers;

@@ -50,6 +50,18 @@ pub(crate) struct Candidate {
     pub(crate) outliers: f64,
 }
 
+impl Candidate {
+    /// One that nothing is known about.
+    pub(crate) fn unknown(variant: u8) -> Self {
+        Candidate {
+            variant,
+            prediction: Prediction::default(),
+            tries: 0,
+            outliers: 0.0,
+        }
+    }
+}
+
 /// What a pick rests on.
 pub(crate) struct Situation<'a> {
     /// Never empty.
@@ -99,29 +111,34 @@ pub(crate) fn pick(
     answer(best, reason, 0.0)
 }
 
-/// Lowest mean, unless the incumbent is as good within the noise.
+/// Lowest mean, unless the incumbent is as good within the noise. Who has never been tried is
+/// behind everybody who has: a guess does not serve, it is tried.
 fn best(candidates: &[Candidate], incumbent: Option<u8>) -> &Candidate {
-    let lowest =
-        |a: &&Candidate, b: &&Candidate| a.prediction.mean().total_cmp(&b.prediction.mean());
+    let rank = |c: &Candidate| (c.tries == 0, c.prediction.mean());
+    let lowest = |a: &&Candidate, b: &&Candidate| {
+        let (a, b) = (rank(a), rank(b));
+        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+    };
     let best = candidates.iter().min_by(lowest).unwrap_or(&candidates[0]);
     match candidates.iter().find(|c| Some(c.variant) == incumbent) {
-        Some(old) => {
+        Some(old) if old.prediction.samples() > 0 => {
             let noise = best.prediction.sd().hypot(old.prediction.sd());
             let gap = old.prediction.mean() - best.prediction.mean();
-            if old.prediction.samples() > 0 && gap <= noise.clamp(STICKY, 2.0 * NEAR) {
+            if gap <= noise.clamp(STICKY, 2.0 * NEAR) {
                 old
             } else {
                 best
             }
         }
-        None => best,
+        _ => best,
     }
 }
 
 /// The least tried of the variants that still need first tries, if this call is cheap enough.
 fn first_try<'a>(situation: &Situation<'a>, best: &Candidate) -> Option<&'a Candidate> {
     let typical_ns = situation.typical_ns?;
-    let cheap = best.tries > 0 && best.prediction.ns() <= typical_ns;
+    // Equal costs differ by rounding; the slack is what counts as equal.
+    let cheap = best.tries > 0 && best.prediction.mean() <= typical_ns.ln() + NEAR;
     situation
         .candidates
         .iter()

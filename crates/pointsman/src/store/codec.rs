@@ -7,9 +7,9 @@
 
 use super::{Costs, Entry, Fact, MAX_NAME, RECENT, StoreError};
 use crate::backend::Backend;
+use crate::cell::Cell;
 use crate::machine::MachineRecord;
 use crate::outcome::Cost;
-use crate::workload::Cell;
 
 /// Longest description of a machine, in bytes.
 pub(super) const MAX_TEXT: usize = 4096;

@@ -34,9 +34,9 @@ pub use path::default_path;
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
 
+use crate::cell::Cell;
 pub use crate::machine::MachineRecord;
 use crate::outcome::Cost;
-use crate::workload::Cell;
 
 /// Most recent costs kept for one variant in one cell: a median of nine survives four outliers.
 pub(crate) const RECENT: usize = 9;

@@ -1,0 +1,335 @@
+//! The settings of a selector.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::check::Checks;
+use crate::clock::{Clock, SystemClock};
+use crate::env::{Env, StoreChoice};
+use crate::error::BuildError;
+use crate::machine::{Calibration, Machine, MachineRecord};
+use crate::memory::{Headroom, HostMemory, Memory};
+use crate::selector::{Mode, Selector};
+use crate::store::{self, Knowledge, MemoryStore, Store, StoreError};
+
+/// Share of the serving time that trials may cost, unless told otherwise.
+const DEFAULT_BUDGET: f64 = 0.01;
+
+/// Share of free memory that is left alone, unless told otherwise.
+const DEFAULT_RESERVE: f64 = 0.3;
+
+/// How often changes are saved, unless told otherwise.
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Where knowledge is kept.
+#[derive(Default)]
+enum Keep {
+    /// The user's cache directory.
+    #[default]
+    Default,
+    Memory,
+    File(PathBuf),
+    Own(Box<dyn Store>),
+}
+
+/// Reads an environment variable.
+type GetEnv = Box<dyn Fn(&str) -> Option<OsString>>;
+
+/// Settings of a [`Selector`]. Environment variables win over them:
+///
+/// | variable | meaning |
+/// |---|---|
+/// | `POINTSMAN_FORCE` | serve from this variant or backend; `op=name` for one op; comma-separated |
+/// | `POINTSMAN_DISABLE` | never choose this variant or backend; same form |
+/// | `POINTSMAN_MODE` | `learn`, `frozen` or `reference` |
+/// | `POINTSMAN_STORE` | a file, or `memory` |
+/// | `POINTSMAN_SEED` | a whole number from 0 to 2^64 − 1 |
+///
+/// A value that means nothing is an error that names the valid ones.
+#[must_use = "nothing is built before build()"]
+pub struct SelectorBuilder {
+    keep: Keep,
+    mode: Mode,
+    budget: f64,
+    reserve: f64,
+    seed: u64,
+    checks: Checks,
+    interval: Duration,
+    clock: Arc<dyn Clock>,
+    memory: Arc<dyn Memory>,
+    machine: Option<Machine>,
+    calibration: Option<Calibration>,
+    force: Vec<String>,
+    disable: Vec<String>,
+    get_env: GetEnv,
+}
+
+impl Default for SelectorBuilder {
+    fn default() -> Self {
+        SelectorBuilder {
+            keep: Keep::Default,
+            mode: Mode::Learn,
+            budget: DEFAULT_BUDGET,
+            reserve: DEFAULT_RESERVE,
+            seed: 0,
+            checks: Checks::default(),
+            interval: DEFAULT_INTERVAL,
+            clock: Arc::new(SystemClock),
+            memory: Arc::new(HostMemory),
+            machine: None,
+            calibration: None,
+            force: Vec::new(),
+            disable: Vec::new(),
+            get_env: Box::new(|name| std::env::var_os(name)),
+        }
+    }
+}
+
+impl SelectorBuilder {
+    /// Keeps knowledge in this file, which many processes may share.
+    pub fn store_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.keep = Keep::File(path.into());
+        self
+    }
+
+    /// Keeps knowledge in memory only.
+    pub fn in_memory(mut self) -> Self {
+        self.keep = Keep::Memory;
+        self
+    }
+
+    /// Keeps knowledge in a store of your own.
+    pub fn store(mut self, store: impl Store + 'static) -> Self {
+        self.keep = Keep::Own(Box::new(store));
+        self
+    }
+
+    /// Whether it learns.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Share of the serving time that trials may cost: 0 to 1, 0.01 by default.
+    pub fn budget(mut self, share: f64) -> Self {
+        self.budget = share;
+        self
+    }
+
+    /// Share of free memory that is left alone: 0 to 1, 0.3 by default.
+    pub fn memory_reserve(mut self, share: f64) -> Self {
+        self.reserve = share;
+        self
+    }
+
+    /// Who says how much memory is free; the operating system by default.
+    pub fn memory(mut self, memory: impl Memory + 'static) -> Self {
+        self.memory = Arc::new(memory);
+        self
+    }
+
+    /// Seed of what is drawn by lot.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// When variants are checked against the reference.
+    pub fn checks(mut self, checks: Checks) -> Self {
+        self.checks = checks;
+        self
+    }
+
+    /// How often changes are saved; 5 s by default.
+    pub fn save_every(mut self, interval: Duration) -> Self {
+        self.interval = interval;
+        self
+    }
+
+    /// What tells the time; the system's clock by default.
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// The machine to run for; the one detected by default.
+    pub fn machine(mut self, machine: Machine) -> Self {
+        self.machine = Some(machine);
+        self
+    }
+
+    /// Constants of the cost model; from the store or measured by default.
+    pub fn calibration(mut self, calibration: Calibration) -> Self {
+        self.calibration = Some(calibration);
+        self
+    }
+
+    /// Forces variants or backends, in the form of `POINTSMAN_FORCE`.
+    pub fn force(mut self, rules: &str) -> Self {
+        self.force.push(rules.to_owned());
+        self
+    }
+
+    /// Disables variants or backends, in the form of `POINTSMAN_DISABLE`.
+    pub fn disable(mut self, rules: &str) -> Self {
+        self.disable.push(rules.to_owned());
+        self
+    }
+
+    /// Reads environment variables through this function instead of from the process.
+    pub fn environment(mut self, get: impl Fn(&str) -> Option<String> + 'static) -> Self {
+        self.get_env = Box::new(move |name| get(name).map(OsString::from));
+        self
+    }
+
+    /// Ignores the environment variables.
+    pub fn ignore_environment(self) -> Self {
+        self.environment(|_| None)
+    }
+
+    /// The selector, or what is wrong with its settings or the environment. A store that cannot be
+    /// used is not an error: knowledge is kept in memory then, with one warning.
+    pub fn build(self) -> Result<Selector, BuildError> {
+        let share = |name, value: f64| match value {
+            v if (0.0..=1.0).contains(&v) => Ok(()),
+            v => Err(BuildError::Setting {
+                name,
+                value: v.to_string(),
+                valid: "a number from 0 to 1",
+            }),
+        };
+        share("budget", self.budget)?;
+        share("memory reserve", self.reserve)?;
+        if self.interval.is_zero() {
+            return Err(BuildError::Setting {
+                name: "save_every",
+                value: "0".to_owned(),
+                valid: "a positive duration",
+            });
+        }
+        let (mut env, bad) = Env::read(&self.get_env);
+        if let Some(error) = bad {
+            return Err(error);
+        }
+        for rules in &self.force {
+            env.force.add(rules)?;
+        }
+        for rules in &self.disable {
+            env.disable.add(rules)?;
+        }
+        Ok(self.finish(env, None))
+    }
+
+    /// The selector, whatever the environment says: the variables that make sense hold, and the
+    /// first that does not is reported when an op is built.
+    pub(crate) fn build_anyway(self) -> Selector {
+        let (env, bad_env) = Env::read(&self.get_env);
+        if let Some(error) = &bad_env {
+            tracing::warn!(%error, "ignored");
+        }
+        self.finish(env, bad_env)
+    }
+
+    fn finish(self, env: Env, bad_env: Option<BuildError>) -> Selector {
+        let keep = match &env.store {
+            Some(StoreChoice::Memory) => Keep::Memory,
+            Some(StoreChoice::File(path)) => Keep::File(path.clone()),
+            None => self.keep,
+        };
+        let mode = env.mode.unwrap_or(self.mode);
+        let machine = self.machine.unwrap_or_else(Machine::detect);
+        let fingerprint = machine.fingerprint();
+        let (store, knowledge) = open(keep);
+        let ours = |m: &&MachineRecord| m.fingerprint == fingerprint;
+        let stored = knowledge.machines.iter().find(ours);
+        let stored = stored.and_then(Calibration::from_record);
+        let is_new = stored.is_none() && self.calibration.is_none() && mode == Mode::Learn;
+        let calibration = self.calibration.or(stored).unwrap_or_else(|| match mode {
+            Mode::Learn => measured_once(),
+            // What is measured differs from run to run; frozen decisions must not.
+            Mode::Frozen | Mode::Reference => Calibration::nominal(),
+        });
+        Selector::assemble(Settings {
+            seed: env.seed.unwrap_or(self.seed),
+            mode,
+            env,
+            bad_env,
+            headroom: Headroom::new(self.memory, self.clock.clone(), self.reserve),
+            checks: self.checks,
+            budget: self.budget,
+            clock: self.clock,
+            machine,
+            fingerprint,
+            calibration,
+            keep_calibration: is_new,
+            store,
+            knowledge,
+            interval: self.interval,
+        })
+    }
+}
+
+/// What a selector is made of, with every default filled in.
+pub(crate) struct Settings {
+    pub(crate) mode: Mode,
+    pub(crate) env: Env,
+    pub(crate) bad_env: Option<BuildError>,
+    pub(crate) seed: u64,
+    pub(crate) budget: f64,
+    pub(crate) checks: Checks,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) headroom: Headroom,
+    pub(crate) machine: Machine,
+    pub(crate) fingerprint: u64,
+    pub(crate) calibration: Calibration,
+    /// Whether the store does not have the calibration yet.
+    pub(crate) keep_calibration: bool,
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) knowledge: Knowledge,
+    pub(crate) interval: Duration,
+}
+
+/// Calibration takes a tenth of a second: once per process is enough.
+fn measured_once() -> Calibration {
+    static MEASURED: OnceLock<Calibration> = OnceLock::new();
+    MEASURED.get_or_init(Calibration::measure).clone()
+}
+
+/// Opens the store and reads it, or falls back to memory with one warning.
+fn open(keep: Keep) -> (Box<dyn Store>, Knowledge) {
+    let opened: Result<Box<dyn Store>, StoreError> = match keep {
+        Keep::Memory => Ok(Box::new(MemoryStore::default())),
+        Keep::Own(store) => Ok(store),
+        Keep::File(path) => open_file(&path),
+        Keep::Default => match store::default_path() {
+            Some(path) => open_file(&path),
+            None => Err(StoreError::Refused {
+                path: PathBuf::from("~"),
+                reason: "no home directory is known; set HOME or POINTSMAN_STORE".to_owned(),
+            }),
+        },
+    };
+    let loaded = opened.and_then(|mut store| {
+        let knowledge = store.load()?;
+        Ok((store, knowledge))
+    });
+    loaded.unwrap_or_else(|error| {
+        tracing::warn!(%error, "the store cannot be used; learning in memory only");
+        (Box::new(MemoryStore::default()), Knowledge::default())
+    })
+}
+
+#[cfg(feature = "sqlite")]
+fn open_file(path: &Path) -> Result<Box<dyn Store>, StoreError> {
+    Ok(Box::new(store::SqliteStore::open(path)?))
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn open_file(path: &Path) -> Result<Box<dyn Store>, StoreError> {
+    Err(StoreError::Refused {
+        path: path.to_owned(),
+        reason: "this build has no feature `sqlite`".to_owned(),
+    })
+}
