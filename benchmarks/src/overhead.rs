@@ -136,6 +136,12 @@ fn direct(x: &[f32], y: &[f32]) -> f32 {
     lanes(x, y)
 }
 
+/// The vectors as slices that the compiler knows nothing about: neither address nor length.
+#[inline(always)]
+fn opaque<'a>(x: &'a Vec<f32>, y: &'a Vec<f32>) -> (&'a [f32], &'a [f32]) {
+    (black_box(x), black_box(y))
+}
+
 fn selector(seed: u64) -> Result<Selector, BuildError> {
     let builder = Selector::builder().in_memory().ignore_environment();
     builder.seed(seed).build()
@@ -146,7 +152,7 @@ fn selector(seed: u64) -> Result<Selector, BuildError> {
 /// The clock ticks in tens of nanoseconds, and a call may be disturbed at any time. What is measured
 /// here is what a choice costs, not whether it is right: an op that settles on the other variant
 /// is dropped for a new one.
-fn settled_op(x: &[f32], y: &[f32]) -> Result<Handle<Dot>, OverheadError> {
+fn settled_op(x: &Vec<f32>, y: &Vec<f32>) -> Result<Handle<Dot>, OverheadError> {
     let mut seed = 0;
     loop {
         let op: Handle<Dot> = selector(seed)?
@@ -157,7 +163,7 @@ fn settled_op(x: &[f32], y: &[f32]) -> Result<Handle<Dot>, OverheadError> {
         for variant in CANDIDATES.iter().filter_map(|name| op.variant(name)) {
             (0..WARM_UP).for_each(|_| _ = black_box(variant.run((x, y))));
         }
-        let run = || _ = black_box(op.run((black_box(x), black_box(y))));
+        let run = || _ = black_box(op.run(opaque(x, y)));
         seed += 1;
         match settle(run, || Some(op.explain(workload(LENGTH)))) {
             Ok(()) => return Ok(op),
@@ -170,12 +176,12 @@ fn settled_op(x: &[f32], y: &[f32]) -> Result<Handle<Dot>, OverheadError> {
 /// The same choice for a caller who runs the work himself.
 struct ByName<'a> {
     selector: Selector,
-    x: &'a [f32],
-    y: &'a [f32],
+    x: &'a Vec<f32>,
+    y: &'a Vec<f32>,
 }
 
 impl<'a> ByName<'a> {
-    fn settled(x: &'a [f32], y: &'a [f32]) -> Result<Self, OverheadError> {
+    fn settled(x: &'a Vec<f32>, y: &'a Vec<f32>) -> Result<Self, OverheadError> {
         let selector = selector(0)?;
         let by_name = ByName { selector, x, y };
         let explain = || {
@@ -189,7 +195,7 @@ impl<'a> ByName<'a> {
     /// Decides, runs and reports. What is reported is fixed: reading a clock is the caller's.
     #[inline]
     fn call(&self) {
-        let (x, y) = (black_box(self.x), black_box(self.y));
+        let (x, y) = opaque(self.x, self.y);
         let features = workload(x.len());
         let decision = self
             .selector
@@ -256,7 +262,7 @@ impl Overhead {
 
     fn measure_once(count: u32) -> Result<Overhead, OverheadError> {
         let (x, y) = (vec![1.5f32; LENGTH], vec![0.5f32; LENGTH]);
-        let args = || (black_box(&x[..]), black_box(&y[..]));
+        let args = || opaque(&x, &y);
         let took = black_box(Duration::from_nanos(10));
 
         let op = settled_op(&x, &y)?;
@@ -381,7 +387,7 @@ fn filled_registry() -> Registry {
 #[doc(hidden)]
 pub fn call(what: &str, calls: u64) -> Result<(), OverheadError> {
     let (x, y) = (vec![1.5f32; LENGTH], vec![0.5f32; LENGTH]);
-    let args = || (black_box(&x[..]), black_box(&y[..]));
+    let args = || opaque(&x, &y);
     let op = settled_op(&x, &y)?;
     let plan = op.plan(workload(LENGTH));
     let by_name = ByName::settled(&x, &y)?;
@@ -427,7 +433,7 @@ impl Clock for SlowedClock {
 /// what they took is the rest after all calls have been charged the steady price.
 fn sampled_ns(count: u32, op_run_ns: f64) -> Result<f64, OverheadError> {
     let (x, y) = (vec![1.5f32; LENGTH], vec![0.5f32; LENGTH]);
-    let args = || (black_box(&x[..]), black_box(&y[..]));
+    let args = || opaque(&x, &y);
     let clock = SlowedClock::default();
     let [slow, fast, bare] = [3 * SLOWED_NS, SLOWED_NS, SLOWED_NS].map(|ns| {
         let clock = clock.clone();

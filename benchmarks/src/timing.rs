@@ -16,6 +16,10 @@ const APART: f64 = 0.1;
 /// Attempts per round that is wanted: on a busy machine two threads seldom start together.
 const ATTEMPTS: u32 = 4;
 
+/// Longest time for one ratio: where others keep the cores busy, two threads wait long for each
+/// other.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 /// Rounds together that a ratio rests on, as a share of those wanted; fewer say nothing.
 const ENOUGH: f64 = 0.25;
 
@@ -107,7 +111,7 @@ pub(crate) fn two_thread_ratio(contestant: &Contestant<'_>, rounds: u32) -> Opti
             if let Some(both) = pair.lead(contestant) {
                 ratios.push(both.as_secs_f64() / alone.as_secs_f64());
             }
-            if ratios.len() >= rounds as usize {
+            if ratios.len() >= rounds as usize || pair.epoch.elapsed() > PATIENCE {
                 break;
             }
         }
