@@ -138,7 +138,7 @@ fn direct(x: &[f32], y: &[f32]) -> f32 {
 
 /// The vectors as slices that the compiler knows nothing about: neither address nor length.
 #[inline(always)]
-fn opaque<'a>(x: &'a Vec<f32>, y: &'a Vec<f32>) -> (&'a [f32], &'a [f32]) {
+fn opaque<'a>(x: &'a [f32], y: &'a [f32]) -> (&'a [f32], &'a [f32]) {
     (black_box(x), black_box(y))
 }
 
@@ -152,7 +152,7 @@ fn selector(seed: u64) -> Result<Selector, BuildError> {
 /// The clock ticks in tens of nanoseconds, and a call may be disturbed at any time. What is measured
 /// here is what a choice costs, not whether it is right: an op that settles on the other variant
 /// is dropped for a new one.
-fn settled_op(x: &Vec<f32>, y: &Vec<f32>) -> Result<Handle<Dot>, OverheadError> {
+fn settled_op(x: &[f32], y: &[f32]) -> Result<Handle<Dot>, OverheadError> {
     let mut seed = 0;
     loop {
         let op: Handle<Dot> = selector(seed)?
@@ -176,12 +176,12 @@ fn settled_op(x: &Vec<f32>, y: &Vec<f32>) -> Result<Handle<Dot>, OverheadError> 
 /// The same choice for a caller who runs the work himself.
 struct ByName<'a> {
     selector: Selector,
-    x: &'a Vec<f32>,
-    y: &'a Vec<f32>,
+    x: &'a [f32],
+    y: &'a [f32],
 }
 
 impl<'a> ByName<'a> {
-    fn settled(x: &'a Vec<f32>, y: &'a Vec<f32>) -> Result<Self, OverheadError> {
+    fn settled(x: &'a [f32], y: &'a [f32]) -> Result<Self, OverheadError> {
         let selector = selector(0)?;
         let by_name = ByName { selector, x, y };
         let explain = || {
