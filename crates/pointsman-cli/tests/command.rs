@@ -1,0 +1,184 @@
+//! The command as a user meets it: what it prints, where, and with which exit code.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// Runs the command with a home of its own, and without the user's settings.
+fn pointsman(args: &[&str], home: &Path, env: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pointsman"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("POINTSMAN_") {
+            command.env_remove(name);
+        }
+    }
+    command
+        .args(args)
+        .env("HOME", home)
+        .env("XDG_CACHE_HOME", home.join("cache"))
+        .envs(env.iter().copied())
+        .output()
+        .unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// Exit code 2, nothing on standard output and one line on standard error that holds these words.
+fn is_refused(output: &Output, words: &[&str]) {
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(output.stdout.is_empty());
+    assert_eq!(told.lines().count(), 1, "{told}");
+    for word in words {
+        assert!(told.contains(word), "{word:?} is missing: {told}");
+    }
+}
+
+#[test]
+fn bad_input_is_refused_in_one_helpful_line() {
+    let home = tempfile::tempdir().unwrap();
+    let refused =
+        |args: &[&str], words: &[&str]| is_refused(&pointsman(args, home.path(), &[]), words);
+    refused(&[], &["subcommand", "bench", "doctor"]);
+    refused(&["docter"], &["docter", "doctor"]);
+    refused(&["bench"], &["subcommand", "overhead"]);
+    refused(
+        &["bench", "overhead", "--rounds", "0"],
+        &["--rounds", "0", "1..=1000000"],
+    );
+    refused(
+        &["bench", "overhead", "--rounds", "many"],
+        &["many", "--rounds"],
+    );
+    refused(&["bench", "overhead", "--jsn"], &["--jsn", "--json"]);
+}
+
+#[test]
+fn a_bad_environment_is_refused_with_the_valid_values() {
+    let home = tempfile::tempdir().unwrap();
+    let output = pointsman(&["doctor"], home.path(), &[("POINTSMAN_MODE", "fast")]);
+    is_refused(
+        &output,
+        &["POINTSMAN_MODE", "fast", "learn, frozen, reference"],
+    );
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    let home = tempfile::tempdir().unwrap();
+    let version = pointsman(&["--version"], home.path(), &[]);
+    assert!(version.status.success());
+    assert_eq!(
+        text(&version.stdout).trim(),
+        concat!("pointsman ", env!("CARGO_PKG_VERSION"))
+    );
+    let help = pointsman(&["--help"], home.path(), &[]);
+    assert!(help.status.success() && text(&help.stdout).contains("doctor"));
+}
+
+#[test]
+fn bench_overhead_gives_every_figure_as_json() {
+    let home = tempfile::tempdir().unwrap();
+    let output = pointsman(
+        &["bench", "overhead", "--json", "--rounds", "2"],
+        home.path(),
+        &[],
+    );
+    if !output.status.success() && text(&output.stderr).contains("quieter machine") {
+        return; // too busy to measure on: said so, and no figure invented
+    }
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let figures = json(&output);
+    for name in [
+        "direct_ns",
+        "plan_run_ns",
+        "op_run_ns",
+        "decide_record_ns",
+        "sampled_ns",
+        "allocations_per_call",
+    ] {
+        assert!(figures[name].is_number(), "{name}: {figures}");
+    }
+    for name in ["two_thread_ratio", "two_thread_ratio_by_name"] {
+        assert!(figures.get(name).is_some(), "{name}"); // null on a single core
+    }
+    for rival in ["history", "registry"] {
+        assert!(figures["rivals"][rival]["select_ns"].is_number());
+        assert!(figures["rivals"][rival]["record_ns"].is_number());
+    }
+}
+
+#[test]
+fn doctor_describes_the_machine_and_makes_no_store() {
+    let home = tempfile::tempdir().unwrap();
+    let output = pointsman(&["doctor", "--json"], home.path(), &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report = json(&output);
+    assert!(report["machine"]["cpu"].is_string());
+    assert!(report["machine"]["features"].is_array());
+    assert!(report["machine"]["cores"].as_u64().unwrap() >= 1);
+    assert!(
+        report["calibration"]["backends"]["scalar"]["flops_per_s"]
+            .as_f64()
+            .unwrap()
+            > 0.0
+    );
+    assert_eq!(report["calibration_from"], "measured_now");
+    assert_eq!(report["store"]["health"], "absent");
+    let path = home.path().join("cache/pointsman/knowledge.sqlite");
+    assert_eq!(report["store"]["path"], path.to_str().unwrap());
+    assert!(!path.exists());
+    assert!(std::fs::read_dir(home.path()).unwrap().next().is_none());
+}
+
+#[test]
+fn doctor_tells_a_good_store_from_one_that_cannot_be_used() {
+    use pointsman::store::{Knowledge, SqliteStore, Store as _};
+    use pointsman::{Calibration, Machine};
+
+    let home = tempfile::tempdir().unwrap();
+    let good = home.path().join("good.sqlite");
+    let calibration = Calibration::measure();
+    let mut store = SqliteStore::open(&good).unwrap();
+    let change = Knowledge {
+        machines: vec![Machine::detect().record(&calibration)],
+        ..Knowledge::default()
+    };
+    store.merge(&change).unwrap();
+    let env = [("POINTSMAN_STORE", good.to_str().unwrap())];
+    let output = pointsman(&["doctor", "--json"], home.path(), &env);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report = json(&output);
+    assert_eq!(report["store"]["health"], "well");
+    assert_eq!(report["store"]["knows_this_machine"], true);
+    assert_eq!(report["calibration_from"], "store");
+    let stored = serde_json::to_string(&calibration).unwrap();
+    assert_eq!(
+        report["calibration"],
+        serde_json::from_str::<Value>(&stored).unwrap()
+    );
+    assert_eq!(
+        report["environment"]["POINTSMAN_STORE"],
+        good.to_str().unwrap()
+    );
+
+    // A directory is no store: found, said, and told by the exit code, but the report is whole.
+    let env = [("POINTSMAN_STORE", home.path().to_str().unwrap())];
+    let output = pointsman(&["doctor", "--json"], home.path(), &env);
+    assert_eq!(output.status.code(), Some(1));
+    let report = json(&output);
+    assert_eq!(report["store"]["health"], "unusable");
+    assert!(report["store"]["problem"].is_string());
+    assert!(report["machine"]["cpu"].is_string());
+
+    let output = pointsman(&["doctor"], home.path(), &[("POINTSMAN_STORE", "memory")]);
+    assert!(output.status.success());
+    assert!(text(&output.stdout).contains("in memory"));
+}
