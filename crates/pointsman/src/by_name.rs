@@ -125,6 +125,7 @@ impl Selector {
                     predicted: decision.predicted.unwrap_or_default(),
                     best_ns: ticket.best_ns,
                     reserved_ns: ticket.reserved_ns,
+                    burst: None,
                     settled: false,
                     publish: None,
                 },
@@ -211,6 +212,7 @@ impl Selector {
             predicted: Prediction::default(),
             best_ns: 0.0,
             reserved_ns: 0.0,
+            burst: None,
             settled: false,
             publish: None,
         }

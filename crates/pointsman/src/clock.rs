@@ -135,6 +135,29 @@ const PAIRS: usize = 101;
 /// Longest clock cost that is believed, and longest time spent measuring it: below 1 ms.
 const MAX_CLOCK_COST_NS: u64 = 999_999;
 
+/// The steps in which a clock moves, in nanoseconds; 0 for one that does not move.
+///
+/// A virtual machine's clock may tick in steps of ten: what takes 30 ns then reads as 20, 30 or 40,
+/// and none of that is a change.
+pub(crate) fn clock_tick_ns(clock: &dyn Clock) -> u64 {
+    let mut last = clock.now_ns();
+    let mut tick = 0;
+    for _ in 0..200 {
+        let now = clock.now_ns();
+        tick = greatest_common_divisor(tick, now.saturating_sub(last));
+        last = now;
+    }
+    tick.min(1_000)
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 {
+        a
+    } else {
+        greatest_common_divisor(b, a % b)
+    }
+}
+
 /// What timing a call adds to its time: the typical distance of two readings with nothing
 /// between them. 0 for a clock that does not move by itself.
 ///

@@ -371,6 +371,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
             predicted: Prediction::default(),
             best_ns: 0.0,
             reserved_ns: 0.0,
+            burst: None,
             settled: false,
             publish: None,
         }

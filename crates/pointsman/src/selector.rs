@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::builder::{SelectorBuilder, Settings};
 use crate::check::Checks;
-use crate::clock::{Clock, clock_cost_ns};
+use crate::clock::{Clock, clock_cost_ns, clock_tick_ns};
 use crate::env::Env;
 use crate::error::BuildError;
 use crate::machine::{Calibration, Machine};
@@ -107,6 +107,7 @@ pub(crate) struct Shared {
     pub(crate) calibration: Calibration,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) clock_cost_ns: u64,
+    clock_tick_ns: u64,
     pub(crate) headroom: Headroom,
     pub(crate) checks: Checks,
     pub(crate) checker: Checker,
@@ -153,6 +154,7 @@ impl Selector {
             mode: settings.mode,
             env: settings.env,
             clock_cost_ns: clock_cost_ns(settings.clock.as_ref()),
+            clock_tick_ns: clock_tick_ns(settings.clock.as_ref()),
             clock: settings.clock,
             headroom: settings.headroom,
             checks: settings.checks,
@@ -409,8 +411,12 @@ impl Shared {
         let mut more = ops.as_ref().clone();
         let index = more.list.len() as u32;
         more.by_name.insert(name.into(), index);
-        more.list
-            .push(Arc::new(OpState::new(name, self.seed, self.budget)));
+        more.list.push(Arc::new(OpState::new(
+            name,
+            self.seed,
+            self.budget,
+            self.clock_tick_ns,
+        )));
         let more = Arc::new(more);
         self.ops.store(more.clone());
         Ok((index, more))

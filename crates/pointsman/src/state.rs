@@ -86,7 +86,7 @@ pub(crate) struct Timed<'a> {
 }
 
 impl OpState {
-    pub(crate) fn new(name: &str, seed: u64, budget: f64) -> Self {
+    pub(crate) fn new(name: &str, seed: u64, budget: f64, tick_ns: u64) -> Self {
         let seed = name.bytes().fold(seed, |s, b| mix(s, u64::from(b)));
         OpState {
             name: name.into(),
@@ -95,7 +95,7 @@ impl OpState {
             quarantine: Quarantine::default(),
             epoch: AtomicU32::new(1),
             names: ArcSwap::default(),
-            learner: Mutex::new(Learner::new(seed, budget)),
+            learner: Mutex::new(Learner::new(seed, budget, tick_ns as f64)),
             checked: Mutex::default(),
             recent: Mutex::default(),
             plans: Mutex::default(),

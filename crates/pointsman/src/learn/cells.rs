@@ -6,6 +6,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use super::Work;
 use super::samples::Samples;
 use crate::cell::Cell;
+use crate::policy::adaptive::Burst;
 use crate::workload::Workload;
 
 /// Most cells one op remembers: 2,048 cover 8 an octave over all sizes in one dimension ten times
@@ -33,6 +34,8 @@ pub(crate) struct Place {
     pub(crate) expected_at: u64,
     /// Who was chosen last: near-ties stay with it.
     pub(crate) incumbent: Option<u8>,
+    /// A run of trials under way.
+    pub(crate) burst: Option<Burst>,
     /// Calls that came past the learner.
     pub(crate) visits: u32,
     used: bool,
@@ -143,6 +146,7 @@ impl Cells {
             expected: Vec::new(),
             expected_at: 0,
             incumbent: None,
+            burst: None,
             visits: 0,
             used: false,
         };

@@ -106,12 +106,12 @@ impl Samples {
         self.spread
     }
 
-    pub(crate) fn add(&mut self, ln_cost: f64, now_ns: u64) -> News {
+    pub(crate) fn add(&mut self, ln_cost: f64, now_ns: u64, tick_ns: f64) -> News {
         self.count = self.count.saturating_add(1);
         self.unsaved = self.unsaved.saturating_add(1);
         self.last_ns = now_ns;
         self.fails_in_a_row = 0;
-        let run = self.changed(ln_cost);
+        let run = self.changed(ln_cost, tick_ns);
         if let Some(run) = run {
             self.keep_last(run - 1);
         }
@@ -129,6 +129,9 @@ impl Samples {
         self.failures = self.failures.saturating_add(1);
         self.unsaved_failures = self.unsaved_failures.saturating_add(1);
         self.last_ns = now_ns;
+        if self.is_blocked(now_ns) {
+            return; // a call that was under way: one incident
+        }
         self.fails_in_a_row = self.fails_in_a_row.saturating_add(1);
         if self.fails_in_a_row > 1 {
             let doublings = u32::from(self.fails_in_a_row - 2).min(12);
@@ -181,11 +184,13 @@ impl Samples {
     }
 
     /// Whether this sample is one too many on one side: then, how many there have been.
-    fn changed(&mut self, ln_cost: f64) -> Option<usize> {
+    fn changed(&mut self, ln_cost: f64, tick_ns: f64) -> Option<usize> {
         if self.held < 3 {
             return None;
         }
-        let z = (ln_cost - self.level) / self.spread.max(0.04);
+        // A step of the clock is no deviation, however regular the samples are otherwise.
+        let tick = (tick_ns / self.level.exp()).min(1.0);
+        let z = (ln_cost - self.level) / self.spread.max(0.04).max(tick);
         let rising = self.rising.sees(z > OUTLIER);
         let falling = self.falling.sees(z < -OUTLIER);
         rising.or(falling)
@@ -275,7 +280,7 @@ mod tests {
         let mut samples = Samples::new(0);
         for i in 0..n {
             // A small regular wobble, so that the spread is not zero.
-            samples.add(value + 0.02 * ((i % 5) as f64 - 2.0), i as u64);
+            samples.add(value + 0.02 * ((i % 5) as f64 - 2.0), i as u64, 0.0);
         }
         samples
     }
@@ -283,12 +288,12 @@ mod tests {
     #[test]
     fn f19_one_outlier_of_1000_times_moves_neither_median_nor_detector() {
         let mut samples = steady(10.0, 9);
-        assert_eq!(samples.add(10.0 + 1000f64.ln(), 9), News::Same);
+        assert_eq!(samples.add(10.0 + 1000f64.ln(), 9, 0.0), News::Same);
         assert!((samples.level() - 10.0).abs() < 0.05);
         let mut first = Samples::new(0);
-        first.add(10.0 + 1000f64.ln(), 0);
+        first.add(10.0 + 1000f64.ln(), 0, 0.0);
         for i in 1..4 {
-            first.add(10.0, i);
+            first.add(10.0, i, 0.0);
         }
         assert!((first.level() - 10.0).abs() < 0.05, "recovers in 3 samples");
     }
@@ -297,10 +302,23 @@ mod tests {
     fn a_step_either_way_is_noticed_within_four_samples() {
         for step in [4f64.ln(), -4f64.ln()] {
             let mut samples = steady(10.0, 20);
-            let news: Vec<News> = (0..4).map(|i| samples.add(10.0 + step, 20 + i)).collect();
+            let news: Vec<News> = (0..4)
+                .map(|i| samples.add(10.0 + step, 20 + i, 0.0))
+                .collect();
             assert!(news.contains(&News::Changed), "{news:?}");
             assert!((samples.level() - 10.0 - step).abs() < 0.05);
         }
+    }
+
+    #[test]
+    fn ticks_of_the_clock_are_no_change() {
+        let mut samples = Samples::new(0);
+        let mut changes = 0;
+        for i in 0..2000u64 {
+            let ns = [20.0f64, 30.0, 30.0, 30.0, 40.0][crate::cell::mix(i, 3) as usize % 5];
+            changes += u32::from(samples.add(ns.ln(), i, 10.0) == News::Changed);
+        }
+        assert_eq!(changes, 0);
     }
 
     #[test]
@@ -310,7 +328,7 @@ mod tests {
         for i in 0..4000u64 {
             // Irregular, but a quarter in the long run.
             let outlier = crate::cell::mix(i, 7).is_multiple_of(4);
-            let news = samples.add(10.0 + if outlier { 1.0 } else { 0.0 }, i);
+            let news = samples.add(10.0 + if outlier { 1.0 } else { 0.0 }, i, 0.0);
             changes += u32::from(news == News::Changed);
         }
         assert!(changes <= 2, "{changes}");
@@ -323,7 +341,7 @@ mod tests {
         let first = samples.take_unsaved().unwrap();
         assert_eq!((first.count, first.recent.len()), (4, 4));
         assert_eq!(samples.take_unsaved(), None);
-        samples.add(10.0, 5);
+        samples.add(10.0, 5, 0.0);
         assert_eq!(samples.take_unsaved().unwrap().count, 1);
     }
 }

@@ -29,13 +29,16 @@ const STICKY: f64 = 0.03;
 const PESSIMISM: f64 = 1.5;
 
 /// Samples in one cell that may all have been unlucky.
-const FEW: u32 = 9;
+pub(crate) const FEW: u32 = 9;
 
 /// Distance, in log units, at which a variant is out of reach of a few unlucky samples: 3 times.
 const OUT_OF_REACH: f64 = 1.1;
 
 /// How far, in log units, a variant may lie from the best when its samples are known to mislead.
 const ANYTHING: f64 = 0.5;
+
+/// Distance, in log units, beyond which boldness only wastes the budget: 4.5 times.
+const WORTH_BOLDNESS: f64 = 1.5;
 
 /// Tries of a variant, over all cells, before its predictions are taken at their word.
 const NEW: u32 = 48;
@@ -46,6 +49,8 @@ pub(crate) struct Candidate {
     pub(crate) variant: u8,
     pub(crate) prediction: Prediction,
     pub(crate) tries: u32,
+    /// Whether any measurement of it was ever accepted.
+    pub(crate) measured: bool,
     /// Share of its samples in this cell that are outliers.
     pub(crate) outliers: f64,
 }
@@ -57,6 +62,7 @@ impl Candidate {
             variant,
             prediction: Prediction::default(),
             tries: 0,
+            measured: false,
             outliers: 0.0,
         }
     }
@@ -70,7 +76,51 @@ pub(crate) struct Situation<'a> {
     pub(crate) explore: bool,
     /// Median cost of the last calls; `None` while there are too few, or when nobody needs it.
     pub(crate) typical_ns: Option<f64>,
+    /// A run of trials under way.
+    pub(crate) burst: Option<Burst>,
 }
+
+/// A run of trials of a short op: the first few run cold and do not count.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Burst {
+    variant: u8,
+    left: u8,
+    /// What the bank has set aside for each.
+    price_ns: f64,
+}
+
+impl Burst {
+    /// The next trial of the run; if its variant may not serve this call, what was set aside
+    /// goes back.
+    fn next<'a>(
+        mut self,
+        candidates: &'a [Candidate],
+        bank: &mut Bank,
+    ) -> Option<(Self, &'a Candidate)> {
+        match candidates.iter().find(|c| c.variant == self.variant) {
+            Some(candidate) => {
+                self.left -= 1;
+                Some((self, candidate))
+            }
+            None => {
+                bank.settle(self.price_ns * f64::from(self.left), 0.0);
+                None
+            }
+        }
+    }
+
+    /// Whether the call just made was one of the first.
+    pub(crate) fn is_cold(self, variant: u8) -> bool {
+        self.variant == variant && self.left > BURST_WARM
+    }
+}
+
+/// Calls shorter than this are tried in bursts: for longer ones, cold caches are noise.
+const SHORT_NS: f64 = 5_000.0;
+
+/// Trials in a burst after the first, and how many of those at the end count.
+const BURST: u8 = 6;
+const BURST_WARM: u8 = 3;
 
 pub(crate) fn pick(
     situation: &Situation<'_>,
@@ -87,10 +137,16 @@ pub(crate) fn pick(
         predicted: chosen.prediction,
         best_ns,
         reserved_ns,
+        burst: None,
         settled: settled(best, candidates),
         publish: None,
     };
     if situation.explore && candidates.len() > 1 {
+        if let Some((burst, candidate)) = situation.burst.and_then(|b| b.next(candidates, bank)) {
+            let mut pick = answer(candidate, Reason::Trial, burst.price_ns);
+            pick.burst = Some(burst).filter(|b| b.left > 0);
+            return pick;
+        }
         if let Some(first) = first_try(situation, best) {
             return answer(first, Reason::FirstTry, 0.0);
         }
@@ -98,8 +154,16 @@ pub(crate) fn pick(
         if drawn.variant != best.variant {
             let pessimistic = drawn.prediction.mean() + drawn.prediction.sd().min(PESSIMISM);
             let excess_ns = (pessimistic.exp() - best_ns).max(0.0);
-            if bank.reserve(excess_ns) {
-                return answer(drawn, Reason::Trial, excess_ns);
+            let more = if best_ns < SHORT_NS { BURST } else { 0 };
+            if bank.reserve(excess_ns * f64::from(1 + more)) {
+                let mut pick = answer(drawn, Reason::Trial, excess_ns);
+                pick.burst = Some(Burst {
+                    variant: drawn.variant,
+                    left: more,
+                    price_ns: excess_ns,
+                })
+                .filter(|b| b.left > 0);
+                return pick;
             }
         }
     }
@@ -111,10 +175,10 @@ pub(crate) fn pick(
     answer(best, reason, 0.0)
 }
 
-/// Lowest mean, unless the incumbent is as good within the noise. Who has never been tried is
+/// Lowest mean, unless the incumbent is as good within the noise. Who has never been measured is
 /// behind everybody who has: a guess does not serve, it is tried.
 fn best(candidates: &[Candidate], incumbent: Option<u8>) -> &Candidate {
-    let rank = |c: &Candidate| (c.tries == 0, c.prediction.mean());
+    let rank = |c: &Candidate| (!c.measured, c.prediction.mean());
     let lowest = |a: &&Candidate, b: &&Candidate| {
         let (a, b) = (rank(a), rank(b));
         a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
@@ -134,7 +198,7 @@ fn best(candidates: &[Candidate], incumbent: Option<u8>) -> &Candidate {
     }
 }
 
-/// The least tried of the variants that still need first tries, if this call is cheap enough.
+/// The next of the variants that still need first tries, if this call is cheap enough.
 fn first_try<'a>(situation: &Situation<'a>, best: &Candidate) -> Option<&'a Candidate> {
     let typical_ns = situation.typical_ns?;
     // Equal costs differ by rounding; the slack is what counts as equal.
@@ -143,7 +207,8 @@ fn first_try<'a>(situation: &Situation<'a>, best: &Candidate) -> Option<&'a Cand
         .candidates
         .iter()
         .filter(|c| cheap && c.tries < FIRST_TRIES && c.variant != best.variant)
-        .min_by_key(|c| c.tries)
+        // Warm-up and one measurement of each, one after the other; then what is left.
+        .min_by_key(|c| [1, 0, 2][c.tries.min(2) as usize])
 }
 
 /// How many standard deviations count as one for a variant that has not been tried often: up to
@@ -169,7 +234,7 @@ fn draw<'a>(
             && rng.random::<f64>() < misled(p.samples(), best.outliers);
         let drawn = if misled {
             best.prediction.mean() + ANYTHING * normal
-        } else if candidate.tries < NEW {
+        } else if candidate.tries < NEW && p.mean() - best.prediction.mean() < WORTH_BOLDNESS {
             p.mean() + boldness * p.sd() * normal
         } else {
             p.mean() + p.sd() * normal
