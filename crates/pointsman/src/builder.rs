@@ -41,10 +41,10 @@ type GetEnv = Box<dyn Fn(&str) -> Option<OsString>>;
 ///
 /// | variable | meaning |
 /// |---|---|
-/// | `POINTSMAN_FORCE` | serve from this variant or backend; `op=name` for one op; comma-separated |
+/// | `POINTSMAN_FORCE` | serve from this variant or backend where it is eligible; `op=name` for one op; comma-separated |
 /// | `POINTSMAN_DISABLE` | never choose this variant or backend; same form |
 /// | `POINTSMAN_MODE` | `learn`, `frozen` or `reference` |
-/// | `POINTSMAN_STORE` | a file, or `memory` |
+/// | `POINTSMAN_STORE` | a file, or `memory`; also instead of a store given with [`store`](Self::store) |
 /// | `POINTSMAN_SEED` | a whole number from 0 to 2^64 − 1 |
 ///
 /// A value that means nothing is an error that names the valid ones.
@@ -88,7 +88,8 @@ impl Default for SelectorBuilder {
 }
 
 impl SelectorBuilder {
-    /// Keeps knowledge in this file, which many processes may share.
+    /// Keeps knowledge in this file, which many processes may share. It must lie on a local disk:
+    /// SQLite's write-ahead log is unsafe on a network file system.
     pub fn store_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.keep = Keep::File(path.into());
         self
@@ -112,7 +113,8 @@ impl SelectorBuilder {
         self
     }
 
-    /// Share of the serving time that trials may cost: 0 to 1, 0.01 by default.
+    /// Share of the serving time that trials may cost: 0 to 1, 0.01 by default. The first three
+    /// tries of each variant are outside it, also with 0; [`Mode::Frozen`] makes none.
     pub fn budget(mut self, share: f64) -> Self {
         self.budget = share;
         self

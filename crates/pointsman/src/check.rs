@@ -16,6 +16,26 @@ const MAX_BLOCKS: usize = 8192;
 
 /// How to check the variants of an op against its reference.
 ///
+/// Used by ops that are built with [`verified`](crate::OpBuilder::verified). A variant is checked
+/// once per *block*: the workloads whose numeric features lie between the same powers of two, with
+/// the same codes, dtype, flags and location. Each numeric feature of the samples takes five values,
+/// equal ones once:
+///
+/// 1. the smallest whole number of the block, a power of two;
+/// 2. one more than that;
+/// 3. an odd number in the middle;
+/// 4. that of the call which asked;
+/// 5. the largest whole number of the block.
+///
+/// For a call of size 700 that is 512, 513, 767, 700 and 1023. So a sample may be **up to twice as
+/// large as the call in every numeric feature**, up to eight times with three of them, and two
+/// samples exist at a time: one for the reference, one for the variant.
+///
+/// A variant that disagrees on one sample serves no call any more, in any block, until its
+/// [`revision`](crate::OpBuilder::revision) changes; a store remembers it. Samples that the variant
+/// may not serve, or fails on, do not count against it; if none is left, it does not serve in this
+/// block.
+///
 /// ```
 /// use pointsman::{Op, Verify, Workload};
 ///
@@ -51,6 +71,11 @@ pub trait Verify: Op {
     type Sample: 'static;
 
     /// Arguments for a call of this workload; the same for the same seed.
+    ///
+    /// Go by its numeric [features](Workload::features), codes and dtype. Its
+    /// [size](Workload::size) is the product of the features, also where the op says otherwise with
+    /// [`sized`](Workload::sized); flops and bytes are those of the call that asked; an alignment
+    /// is not given. Who may serve the sample is decided by what [`Op::workload`] says of it.
     fn sample(&self, workload: &Workload, seed: u64) -> Self::Sample;
 
     /// Lends them to a call.
@@ -65,11 +90,13 @@ pub trait Verify: Op {
     ) -> bool;
 }
 
-/// When variants are checked.
+/// When variants are checked. In frozen and reference mode none is: then variants serve where the
+/// store knows them to agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Checks {
-    /// On a thread of their own; others serve meanwhile.
+    /// On a thread of their own, one check at a time; others serve meanwhile, if none has been
+    /// checked the reference.
     #[default]
     Background,
     /// Within the call that wants the variant: slower, and the same every time.

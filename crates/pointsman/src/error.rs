@@ -29,7 +29,7 @@ pub enum BuildError {
         /// How many there are.
         found: usize,
     },
-    /// There are more variants than one op may have.
+    /// There are more ops than one selector, or more variants than one op may have.
     TooMany {
         /// What there is too much of.
         what: &'static str,

@@ -56,7 +56,12 @@ pub trait Op: Send + Sync + 'static {
     /// What a call returns.
     type Output;
 
-    /// The name under which knowledge is kept: stable, unique in the program, 1 to 128 bytes.
+    /// The name under which knowledge is kept: stable, unique in the program, 1 to 128 bytes
+    /// without control characters.
+    ///
+    /// Two handles of one selector with the same name share their state: statistics, checks and
+    /// quarantine of variants with the same name. If the revision of such a variant differs, the
+    /// handle that is built last wins, and what was learned of the other revision is dropped.
     fn name(&self) -> &str;
 
     /// The features of a call. Computed on every call: keep it to a few instructions.
@@ -255,7 +260,8 @@ impl<O: Op> OpBuilder<O, Sure> {
         }
     }
 
-    /// The variant whose result is the truth. It serves everything and cannot fail.
+    /// The variant whose result is the truth. It serves everything, so it can have no limits, and
+    /// is never quarantined: if it panics, the panic reaches the caller.
     pub fn reference<F>(mut self, name: &str, backend: Backend, body: F) -> Self
     where
         F: for<'a> Fn(&mut O::Args<'a>) -> O::Output + Send + Sync + 'static,
@@ -294,7 +300,8 @@ impl<O: Op> OpBuilder<O, Sure> {
 }
 
 impl<O: Op, K: Kind<O>> OpBuilder<O, K> {
-    /// A variant that cannot fail.
+    /// A variant that returns no error. If it panics, the next best serves, unless the op must not
+    /// be [run again](Op::may_run_again).
     pub fn variant<F>(self, name: &str, backend: Backend, body: F) -> Self
     where
         F: for<'a> Fn(&mut O::Args<'a>) -> O::Output + Send + Sync + 'static,
@@ -304,6 +311,27 @@ impl<O: Op, K: Kind<O>> OpBuilder<O, K> {
     }
 
     /// A variant that can fail: then the next best serves, in the end the reference.
+    ///
+    /// One panic or two errors in a row quarantine a variant, of this kind or any other: it serves
+    /// no call of the op for a second. When that time is over it may serve again, and one more
+    /// failure sends it back for twice as long, up to an hour. A success ends that: the next
+    /// quarantine is a second again. A wrong result ([`Verify`]) keeps it out for its revision.
+    ///
+    /// ```
+    /// use pointsman::{Backend, Selector, Workload};
+    ///
+    /// # let selector = Selector::builder().in_memory().ignore_environment().build()?;
+    /// let half = selector
+    ///     .function("half", |_: &u32| Workload::new([1]))
+    ///     .reference("plain", Backend::Scalar, |n| **n / 2)
+    ///     .try_variant("even", Backend::Simd, |n| match **n % 2 {
+    ///         0 => Ok(**n / 2),
+    ///         _ => Err("odd"),
+    ///     })
+    ///     .build()?;
+    /// assert!((0..1000).all(|n| half.run(&n) == n / 2));
+    /// # Ok::<(), pointsman::BuildError>(())
+    /// ```
     pub fn try_variant<F, E>(self, name: &str, backend: Backend, body: F) -> Self
     where
         F: for<'a> Fn(&mut O::Args<'a>) -> Result<O::Output, E> + Send + Sync + 'static,
@@ -341,27 +369,31 @@ impl<O: Op, K: Kind<O>> OpBuilder<O, K> {
         self
     }
 
-    /// Needs this capability of the machine.
+    /// Needs this capability of the machine. GPUs are not detected: announce yours with
+    /// [`Machine::with_gpu`](crate::Machine::with_gpu) and
+    /// [`SelectorBuilder::machine`](crate::SelectorBuilder::machine).
     pub fn requires(self, cap: Cap) -> Self {
         self.last(|v| v.limits.caps.push(cap))
     }
 
-    /// Serves workloads of at least this size.
+    /// Serves workloads of at least this [size](Workload::size).
     pub fn min_size(self, size: usize) -> Self {
         self.last(|v| v.limits.min_size = size as u64)
     }
 
-    /// Serves workloads of at most this size.
+    /// Serves workloads of at most this [size](Workload::size).
     pub fn max_size(self, size: usize) -> Self {
         self.last(|v| v.limits.max_size = size as u64)
     }
 
-    /// Serves these element types only.
+    /// Serves these element types only; not a workload without one, unless
+    /// [`DType::Unspecified`] is among them.
     pub fn dtypes(self, dtypes: &[DType]) -> Self {
         self.last(|v| v.limits.allow_dtypes(dtypes))
     }
 
-    /// Needs data aligned to this many bytes, a power of two: see [`Workload::aligned`].
+    /// Needs data aligned to this many bytes, a power of two. It does not serve a workload that
+    /// gives no address: see [`Workload::aligned`].
     pub fn alignment(self, bytes: usize) -> Self {
         self.last(|v| v.limits.alignment = bytes as u64)
     }
@@ -371,8 +403,12 @@ impl<O: Op, K: Kind<O>> OpBuilder<O, K> {
         self.last(|v| v.limits.gradient = false)
     }
 
-    /// Needs this much memory on its backend: inputs, outputs and temporaries. A panic in it means
-    /// that it does not fit.
+    /// Needs this many bytes of memory on its backend: inputs, outputs and temporaries. A panic in
+    /// it means that it does not fit.
+    ///
+    /// Where free memory is not known, nothing fits. [`HostMemory`](crate::HostMemory), the default,
+    /// knows the host's on Linux; for GPUs, custom backends and other systems see
+    /// [`SelectorBuilder::memory`](crate::SelectorBuilder::memory).
     pub fn memory(self, need: impl Fn(&Workload) -> u64 + Send + Sync + 'static) -> Self {
         self.last(|v| v.limits.memory = Some(Box::new(need)))
     }
@@ -402,7 +438,8 @@ impl<O: Op, K: Kind<O>> OpBuilder<O, K> {
         self.last(|v| v.untouched = true)
     }
 
-    /// Checks each variant against the reference before it first serves: see [`Verify`].
+    /// Checks each variant against the reference before it first serves: see [`Verify`]. Until it
+    /// has been checked, others serve.
     pub fn verified(mut self) -> Self
     where
         O: Verify,

@@ -35,7 +35,8 @@ impl Outcome {
         Outcome::Took(elapsed)
     }
 
-    /// It failed.
+    /// It failed. Two failures in a row quarantine the candidate, as errors of a
+    /// [`try_variant`](crate::OpBuilder::try_variant) do.
     pub fn failed() -> Self {
         Outcome::Failed
     }

@@ -204,7 +204,8 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
     }
 
     /// Who would serve this workload, and why; prints as a table. Conditions on the arguments
-    /// are taken as met.
+    /// are taken as met. Give flops, bytes and alignment as the op does: predictions and limits
+    /// depend on them.
     pub fn explain(&self, workload: Workload) -> Explanation {
         let lines = self.inner.lines(&workload, None);
         self.inner.explanation(&workload, lines, None)
@@ -215,7 +216,8 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
         op_stats(&self.inner.state)
     }
 
-    /// Forgets what this process has learned about the op. Results that were wrong stay known.
+    /// Forgets what this process has learned about the op, its counts included. Verdicts of checks
+    /// stay known, and the store is left as it is: see [`Selector::forget`].
     pub fn reset(&self) {
         self.inner.state.reset();
     }

@@ -40,7 +40,8 @@ pub enum Mode {
     #[default]
     Learn,
     /// Uses what was known at the start and changes nothing: the same store gives the same
-    /// decisions every time.
+    /// decisions every time, as long as no variant fails. Nothing is checked: of an op with checks,
+    /// a variant serves only where this machine's store knows that it agrees with the reference.
     Frozen,
     /// Serves every call from the reference.
     Reference,
@@ -76,7 +77,8 @@ impl FromStr for Mode {
 /// Owns what the ops of a program share: store, machine, mode, budget. Cheap to clone.
 ///
 /// One per program is enough; knowledge is shared through its store with later runs and with other
-/// processes.
+/// processes. Dropping the last clone, those in handles included, saves; a selector in a `static` is
+/// never dropped, so call [`flush`](Self::flush) before the program ends.
 #[derive(Clone)]
 pub struct Selector {
     shared: Arc<Shared>,
@@ -270,7 +272,8 @@ impl Selector {
     /// Reads a file that [`export_to`](Self::export_to) wrote; the number of entries.
     ///
     /// The file is checked whole before anything is taken over, and what it says counts as
-    /// knowledge of another machine: it informs first guesses and is soon outweighed.
+    /// knowledge of another machine: it informs first guesses and is soon outweighed. Costs are
+    /// taken over, verdicts of checks are not: variants are checked here before they serve.
     pub fn import_from(&self, path: &Path, within: Duration) -> Result<usize, FlushError> {
         let mut knowledge = store::import_from(path).map_err(FlushError::Store)?;
         // A verdict is about code that ran here; a stranger's says nothing.
@@ -301,6 +304,11 @@ impl Selector {
     }
 
     /// Forgets one op, or everything: in this process and in the store.
+    ///
+    /// Verdicts of checks stay in this process: a variant that gave a wrong result stays out, and
+    /// what agreed is not checked again. The store forgets those it has, so that later processes
+    /// check anew; call [`flush`](Self::flush) first, or verdicts that were still to be saved come
+    /// after.
     pub fn forget(&self, op: Option<&str>, within: Duration) -> Result<(), FlushError> {
         {
             let mut known = self.shared.known();

@@ -27,15 +27,15 @@ pub struct OpStats {
     pub trials: u64,
     /// Time spent in trials, in nanoseconds.
     pub trial_ns: f64,
-    /// What they cost beyond the best known variant.
+    /// What they cost beyond the best known variant, in nanoseconds.
     pub trial_excess_ns: f64,
     /// First tries of variants nobody had tried, outside the budget.
     pub first_tries: u64,
-    /// What they cost beyond the best known variant.
+    /// What they cost beyond the best known variant, in nanoseconds.
     pub first_try_excess_ns: f64,
-    /// Time spent serving, estimated from the timed calls.
+    /// Time spent serving in nanoseconds, estimated from the timed calls; trials are not in it.
     pub served_ns: f64,
-    /// What trials may cost now; negative after a bad one.
+    /// What trials may cost now, in nanoseconds; negative after a bad one.
     pub budget_left_ns: f64,
     /// Failed attempts.
     pub failures: u64,
@@ -43,14 +43,15 @@ pub struct OpStats {
     pub quarantines: u64,
     /// Settled cells that were opened again because costs had changed.
     pub drifts: u64,
-    /// Checks against the reference, and the time they took.
+    /// Checks against the reference, one per variant and block.
     pub checks: u64,
     /// Time those checks took, in nanoseconds.
     pub check_ns: u64,
     /// Measurements that were not accepted, by reason.
     pub rejected: BTreeMap<&'static str, u64>,
     /// Share of the choices that were within 5 % of the best measured alternative in their cell;
-    /// `None` while no alternative has been measured.
+    /// `None` while no alternative has been measured. It says nothing of variants that have not
+    /// been measured there.
     pub right_share: Option<f64>,
     /// The last decisions that went through the learner, oldest first.
     pub recent: Vec<RecentDecision>,
