@@ -194,9 +194,11 @@ fn value_from(quantised: u16) -> f64 {
     if value.is_finite() { value } else { f64::MAX }
 }
 
-/// log2(1 + |x|), with the sign of x.
+/// log2(1 + |x|), with the sign of x. No further than 2^70, which is beyond every size there is:
+/// numbers such as 1e300 must not dwarf all others.
 pub(crate) fn coordinate(value: f64) -> f64 {
-    value.abs().ln_1p().copysign(value) * std::f64::consts::LOG2_E
+    let octaves = value.abs().ln_1p() * std::f64::consts::LOG2_E;
+    octaves.min(70.0).copysign(value)
 }
 
 const SEED: u64 = 0x9E37_79B9_7F4A_7C15;

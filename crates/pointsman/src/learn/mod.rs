@@ -37,14 +37,15 @@ use crate::policy::adaptive::{self, Burst, Candidate, Situation};
 use crate::store::{Costs, Entry, Fact};
 use crate::workload::Workload;
 
+/// Share of outliers assumed at first, and samples over which it is learned.
+const FIRST_OUTLIERS: f64 = 0.02;
+const OUTLIER_MEMORY: f64 = 64.0;
+
 /// Least variance of what is expected of a cell without its own samples: 5 %.
 const LEAST_EXPECTED: f64 = 0.0025;
 
 /// Most, in log units, that costs may differ because of where in its cell a workload lies.
 const MOST_SHIFT: f64 = 0.7;
-
-/// Longest call that the cost model is asked about: an hour.
-const LONGEST_PRIOR_NS: f64 = 3.6e12;
 
 /// Weight of a cell learned on another machine: twenty of them say as much as one of ours.
 const FOREIGN_WEIGHT: f64 = 0.05;
@@ -195,6 +196,8 @@ pub(crate) struct Learner {
     evicted: Vec<Place>,
     basis: Basis,
     ridge: Ridge,
+    /// Whether the cost model explains the costs.
+    trust_prior: bool,
     version: u64,
     points: usize,
     changed: usize,
@@ -204,6 +207,8 @@ pub(crate) struct Learner {
     measured: Vec<u32>,
     /// Variants whose warm-up is behind them.
     warm: u64,
+    /// Share of all samples that are far too slow.
+    outliers: f64,
     /// The last costs, for their median.
     lately: [f32; 64],
     served: usize,
@@ -225,6 +230,7 @@ impl Learner {
             evicted: Vec::new(),
             basis: Basis::default(),
             ridge: Ridge::default(),
+            trust_prior: true,
             version: 1,
             points: 0,
             changed: 0,
@@ -232,6 +238,7 @@ impl Learner {
             tries: Vec::new(),
             measured: Vec::new(),
             warm: 0,
+            outliers: FIRST_OUTLIERS,
             lately: [0.0; 64],
             served: 0,
             rng: Xoshiro256PlusPlus::seed_from_u64(seed),
@@ -310,7 +317,6 @@ impl Learner {
                 prediction: self.predicted(at, variant, question.now_ns),
                 tries: self.tries[usize::from(variant)],
                 measured: self.measured[usize::from(variant)] > 0,
-                outliers: samples.map_or(0.0, Samples::outliers),
             });
         }
         if candidates.is_empty() {
@@ -328,6 +334,7 @@ impl Learner {
                 explore: question.explore,
                 typical_ns,
                 burst,
+                outliers: self.outliers,
             },
             &mut self.bank,
             &mut self.rng,
@@ -357,6 +364,7 @@ impl Learner {
             explore: false,
             typical_ns: None,
             burst: None,
+            outliers: 0.0,
         };
         let mut pick = adaptive::pick(&situation, &mut self.bank, &mut self.rng);
         pick.publish = Some(MAX_PERIOD);
@@ -437,6 +445,9 @@ impl Learner {
         let shift = shift.clamp(-MOST_SHIFT, MOST_SHIFT);
         let place = self.cells.at_mut(at);
         let samples = place.of_mut(seen.variant);
+        if let Some(outlier) = samples.is_outlier(cost.ln() - shift) {
+            self.outliers += (f64::from(outlier) - self.outliers) / OUTLIER_MEMORY;
+        }
         let news = samples.add(cost.ln() - shift, seen.now_ns, self.tick_ns);
         let held = samples.held();
         match news {
@@ -611,10 +622,18 @@ impl Learner {
                 // Where neighbours explain the misfit, they also pin down the linear part.
                 let open = local_variance / (misfit * misfit);
                 let own = self.ridge.own_variance(&basis, index);
-                let mean = self.prior(variant, &here.work) + self.ridge.mean(&basis, index) + local;
+                let prior = self.prior(variant, &here.work);
+                if self.points == 0 && self.foreign.is_empty() {
+                    // Nothing has been measured: the cost model, or nothing at all.
+                    let nothing = Prediction::default();
+                    let mean = if prior > 0.0 { prior } else { nothing.mean() };
+                    let variance = nothing.sd() * nothing.sd();
+                    return (variant, Expected { mean, variance });
+                }
+                let mean = prior + self.ridge.mean(&basis, index) + local;
                 let expected = Expected {
-                    mean,
-                    variance: local_variance + open * own,
+                    mean: mean.clamp(0.0, 32.0), // a nanosecond to a day
+                    variance: (local_variance + open * own).clamp(LEAST_EXPECTED, 25.0),
                 };
                 (variant, expected)
             })
@@ -632,9 +651,17 @@ impl Learner {
             - self.ridge.mean(&basis, usize::from(variant))
     }
 
-    /// Log of what the calibrated cost model says; 0 if the caller gave neither flops nor bytes, or
-    /// amounts that nobody can compute in an hour: they would drown what is measured.
+    /// Log of what the cost model says, while it explains the costs; 0 otherwise.
     fn prior(&self, variant: u8, work: &Work) -> f64 {
+        if self.trust_prior {
+            self.cost_model(variant, work)
+        } else {
+            0.0
+        }
+    }
+
+    /// Log of what the calibrated cost model says; 0 if the caller gave neither flops nor bytes.
+    fn cost_model(&self, variant: u8, work: &Work) -> f64 {
         let known = self.variants.get(usize::from(variant));
         let Some(Known {
             cost: Some(cost),
@@ -647,12 +674,9 @@ impl Learner {
         if work.flops <= 0.0 && work.bytes <= 0.0 {
             return 0.0;
         }
-        let ns = cost.predict_ns(work.flops, work.bytes, work.moved_for(*backend));
-        if ns < LONGEST_PRIOR_NS {
-            ns.max(1.0).ln()
-        } else {
-            0.0
-        }
+        cost.predict_ns(work.flops, work.bytes, work.moved_for(*backend))
+            .max(1.0)
+            .ln()
     }
 
     fn predicted(&self, at: usize, variant: u8, now_ns: u64) -> Prediction {
@@ -666,20 +690,34 @@ impl Learner {
         combine(*expected, samples, stale, self.tick_ns)
     }
 
-    /// Fits the linear part anew, from the medians of all cells.
+    /// Fits the linear part anew, from the levels of all cells: on top of the cost model, and
+    /// without it. Amounts of work that do not explain the costs are not used.
     fn fit(&mut self) {
         self.basis.measure(self.cells.iter());
-        let mut points = Vec::with_capacity(self.points + self.foreign.len());
-        for place in self.cells.iter() {
-            if place.samples.is_empty() {
-                continue;
+        let with = self.fitted(true);
+        let without = self.fitted(false);
+        self.trust_prior = with.misfit() <= without.misfit();
+        self.ridge = if self.trust_prior { with } else { without };
+        self.version += 1;
+        self.changed = 0;
+    }
+
+    fn fitted(&self, trust_prior: bool) -> Ridge {
+        let prior = |variant, work: &Work| {
+            if trust_prior {
+                self.cost_model(variant, work)
+            } else {
+                0.0
             }
+        };
+        let mut points = Vec::with_capacity(self.points + self.foreign.len());
+        for place in self.cells.iter().filter(|p| !p.samples.is_empty()) {
             let basis = self.basis.vector(&place.cell, &place.at);
             for samples in place.samples.iter().filter(|s| s.held() > 0) {
                 points.push(Point {
                     variant: usize::from(samples.variant),
                     basis: basis.clone(),
-                    value: samples.level() - self.prior(samples.variant, &place.work),
+                    value: samples.level() - prior(samples.variant, &place.work),
                     weight: 1.0,
                 });
             }
@@ -688,23 +726,13 @@ impl Learner {
             points.push(Point {
                 variant: usize::from(foreign.variant),
                 basis: self.basis.vector(&foreign.cell, &foreign.at),
-                value: foreign.ln_cost - self.prior(foreign.variant, &foreign.work),
+                value: foreign.ln_cost - prior(foreign.variant, &foreign.work),
                 weight: FOREIGN_WEIGHT,
             });
         }
-        // Features that mean nothing (a size of 2^64 that takes a microsecond) must not tilt the fit
-        // for those that do: no point may lie further than a factor of e^12 from the middle.
-        let mut values: Vec<f64> = points.iter().map(|p| p.value).collect();
-        values.sort_unstable_by(f64::total_cmp);
-        if let Some(middle) = values.get(values.len() / 2) {
-            for point in &mut points {
-                point.value = point.value.clamp(middle - 12.0, middle + 12.0);
-            }
-        }
-        let dimension = self.basis.dimension();
-        self.ridge.fit(&points, self.variants.len(), dimension);
-        self.version += 1;
-        self.changed = 0;
+        let mut ridge = self.ridge.clone();
+        ridge.fit(&points, self.variants.len(), self.basis.dimension());
+        ridge
     }
 
     /// Takes over what the store knows of the variants that exist here, in the revision that they
@@ -831,7 +859,7 @@ fn combine(expected: Expected, samples: Option<&Samples>, stale: f64, tick_ns: f
         return Prediction::new(expected.mean, expected.variance.sqrt(), 0);
     };
     let mut own = own_variance(samples, tick_ns);
-    let mut far = expected.variance.max(LEAST_EXPECTED);
+    let mut far = expected.variance;
     let surprise = (samples.level() - expected.mean).powi(2) / (9.0 * (own + far));
     if samples.held() < 3 {
         // One or two samples far from all expectation are more likely an outlier than the truth;

@@ -96,9 +96,10 @@ impl Samples {
         self.level
     }
 
-    /// Share of the samples that are far too slow.
-    pub(crate) fn outliers(&self) -> f64 {
-        self.rising.usual
+    /// Whether a cost would be far too slow; `None` while it is too early to tell.
+    pub(crate) fn is_outlier(&self, ln_cost: f64) -> Option<bool> {
+        let z = (ln_cost - self.level) / self.spread.max(0.04);
+        (self.held >= 5).then_some(z > OUTLIER)
     }
 
     /// Robust spread of the log costs.

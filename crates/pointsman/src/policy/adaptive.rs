@@ -51,8 +51,6 @@ pub(crate) struct Candidate {
     pub(crate) tries: u32,
     /// Whether any measurement of it was ever accepted.
     pub(crate) measured: bool,
-    /// Share of its samples in this cell that are outliers.
-    pub(crate) outliers: f64,
 }
 
 impl Candidate {
@@ -63,7 +61,6 @@ impl Candidate {
             prediction: Prediction::default(),
             tries: 0,
             measured: false,
-            outliers: 0.0,
         }
     }
 }
@@ -78,6 +75,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) typical_ns: Option<f64>,
     /// A run of trials under way.
     pub(crate) burst: Option<Burst>,
+    /// Share of all samples of the op that are outliers.
+    pub(crate) outliers: f64,
 }
 
 /// A run of trials of a short op: the first few run cold and do not count.
@@ -150,7 +149,7 @@ pub(crate) fn pick(
         if let Some(first) = first_try(situation, best) {
             return answer(first, Reason::FirstTry, 0.0);
         }
-        let drawn = draw(candidates, best, boldness(bank, best_ns), rng);
+        let drawn = draw(situation, best, boldness(bank, best_ns), rng);
         if drawn.variant != best.variant {
             let pessimistic = drawn.prediction.mean() + drawn.prediction.sd().min(PESSIMISM);
             let excess_ns = (pessimistic.exp() - best_ns).max(0.0);
@@ -201,8 +200,11 @@ fn best(candidates: &[Candidate], incumbent: Option<u8>) -> &Candidate {
 /// The next of the variants that still need first tries, if this call is cheap enough.
 fn first_try<'a>(situation: &Situation<'a>, best: &Candidate) -> Option<&'a Candidate> {
     let typical_ns = situation.typical_ns?;
-    // Equal costs differ by rounding; the slack is what counts as equal.
-    let cheap = best.tries > 0 && best.prediction.mean() <= typical_ns.ln() + NEAR;
+    // What this call costs must be known, if not precisely. Equal costs differ by rounding; the
+    // slack is what counts as equal.
+    let p = best.prediction;
+    let doubt = (p.sd() - 0.3).max(0.0);
+    let cheap = best.measured && p.mean() + doubt <= typical_ns.ln() + NEAR;
     situation
         .candidates
         .iter()
@@ -221,17 +223,18 @@ fn boldness(bank: &Bank, best_ns: f64) -> f64 {
 
 /// A Thompson draw: each variant at random from what it may cost; the lowest wins.
 fn draw<'a>(
-    candidates: &'a [Candidate],
+    situation: &Situation<'a>,
     best: &Candidate,
     boldness: f64,
     rng: &mut Xoshiro256PlusPlus,
 ) -> &'a Candidate {
+    let (candidates, outliers) = (situation.candidates, situation.outliers);
     let mut lowest = (f64::INFINITY, &candidates[0]);
     for candidate in candidates {
         let normal: f64 = StandardNormal.sample(rng);
         let p = candidate.prediction;
         let misled = candidate.variant != best.variant
-            && rng.random::<f64>() < misled(p.samples(), best.outliers);
+            && rng.random::<f64>() < misled(p.samples(), outliers);
         let drawn = if misled {
             best.prediction.mean() + ANYTHING * normal
         } else if candidate.tries < NEW && p.mean() - best.prediction.mean() < WORTH_BOLDNESS {
