@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use crate::backend::Backend;
-use crate::decision::{Decision, Explanation, Prediction, Reason, Ticket};
+use crate::decision::{Decision, Explanation, Reason, Ticket};
 use crate::explain::{Line, explanation};
-use crate::learn::published::Choice;
 use crate::learn::{Pick, bits};
 use crate::outcome::{Cost, Outcome, Rejection};
 use crate::selector::{Mode, Selector};
@@ -58,49 +57,39 @@ impl Selector {
         workload: &Workload,
         candidates: &[&'c str],
     ) -> Decision<'c> {
-        let decided = self.find_op(op, |index, state| {
+        // Filled in place: a decision carries its workload, and moving it about would cost more
+        // than choosing.
+        let mut decision = undecided(workload, candidates);
+        self.find_op(op, |index, state| {
             let found = self.candidates(state, candidates);
             if found.mask == 0 {
-                return None;
+                return;
             }
             let eligible = self.eligible_by_name(state, workload, &found);
             let key = workload.cell_key();
-            let (pick, sampled, weight) = match state.published(key, eligible) {
-                Look::Serve(choice) => (self.published_pick(state, workload, choice), false, 1),
-                Look::Due(choice) => (
-                    self.pick(state, workload, key, eligible),
-                    true,
-                    1 << choice.period,
-                ),
-                Look::Ask => (self.pick(state, workload, key, eligible), true, 1),
+            let ticket = &mut decision.ticket;
+            (ticket.selector, ticket.op, ticket.key) = (self.shared().id, index, key);
+            let weight = match state.published(key, eligible) {
+                Look::Serve(choice) => {
+                    ticket.id = choice.variant;
+                    decision.reason = self.settled_reason(state, workload, choice.variant);
+                    decision.confidence = choice.confidence();
+                    return decision.point_at(candidates, found.index_of(choice.variant));
+                }
+                Look::Due(choice) => 1 << choice.period,
+                Look::Ask => 1,
             };
-            if sampled {
-                state.counters.add(pick.variant, 1);
-            }
-            let at = found.index_of(pick.variant);
-            Some(Decision {
-                variant: candidates[at],
-                index: at,
-                reason: pick.reason,
-                confidence: pick.confidence,
-                predicted: sampled.then_some(pick.predicted),
-                ticket: Ticket {
-                    selector: self.shared().id,
-                    op: index,
-                    id: pick.variant,
-                    sampled,
-                    nested: crate::thread::nested(),
-                    weight,
-                    key,
-                    best_ns: pick.best_ns,
-                    reserved_ns: pick.reserved_ns,
-                    workload: *workload,
-                },
-            })
+            let pick = self.pick(state, workload, key, eligible);
+            state.counters.add(pick.variant, 1);
+            (ticket.id, ticket.sampled, ticket.weight) = (pick.variant, true, weight);
+            (ticket.best_ns, ticket.reserved_ns) = (pick.best_ns, pick.reserved_ns);
+            ticket.nested = crate::thread::nested();
+            decision.reason = pick.reason;
+            decision.confidence = pick.confidence;
+            decision.predicted = Some(pick.predicted);
+            decision.point_at(candidates, found.index_of(pick.variant));
         });
-        decided
-            .flatten()
-            .unwrap_or_else(|| unknown(workload, candidates))
+        decision
     }
 
     /// Reports what happened to a decision's call.
@@ -196,26 +185,14 @@ impl Selector {
         pick
     }
 
-    /// What the hot path knows of a published choice.
+    /// Why a published choice serves.
     #[inline]
-    fn published_pick(&self, state: &OpState, workload: &Workload, choice: Choice) -> Pick {
-        let plain = self.is_plain(workload) && self.shared().mode == Mode::Learn;
-        let demanded = if plain {
-            None
-        } else {
-            self.demanded(state, workload, choice.variant)
-        };
-        Pick {
-            variant: choice.variant,
-            reason: demanded.unwrap_or(Reason::Historical),
-            confidence: choice.confidence(),
-            predicted: Prediction::default(),
-            best_ns: 0.0,
-            reserved_ns: 0.0,
-            burst: None,
-            settled: false,
-            publish: None,
+    fn settled_reason(&self, state: &OpState, workload: &Workload, variant: u8) -> Reason {
+        if self.is_plain(workload) && self.shared().mode == Mode::Learn {
+            return Reason::Historical;
         }
+        let demanded = self.demanded(state, workload, variant);
+        demanded.unwrap_or(Reason::Historical)
     }
 
     /// The reason that stands above what was learned, if there is one.
@@ -349,8 +326,9 @@ fn cost_of(elapsed: Duration) -> Result<Cost, Rejection> {
     Cost::from_ns(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// There is no room to learn, or no candidate: the first serves.
-fn unknown<'c>(workload: &Workload, candidates: &[&'c str]) -> Decision<'c> {
+/// What stands if there is no room to learn, or no candidate: the first serves.
+#[inline]
+fn undecided<'c>(workload: &Workload, candidates: &[&'c str]) -> Decision<'c> {
     Decision {
         variant: candidates.first().copied().unwrap_or(""),
         index: 0,

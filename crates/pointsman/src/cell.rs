@@ -1,5 +1,7 @@
 //! The region of workload space that a workload falls into.
 
+use std::hash::Hasher;
+
 use crate::backend::Backend;
 use crate::workload::{DType, GRADIENT, ITERATIVE, MAX_CODES, MAX_FEATURES, Workload, place_of};
 
@@ -210,12 +212,22 @@ pub(crate) fn mix(key: u64, value: u64) -> u64 {
     (wide as u64) ^ ((wide >> 64) as u64)
 }
 
+/// One number for the kind of call and its features. The first feature shares a step with the
+/// kind: most workloads have one or two.
 #[inline]
-fn key(head: u64, numeric: impl Iterator<Item = u16>, codes: &[u32]) -> u64 {
-    let key = numeric.fold(mix(SEED, head), |key, q| mix(key, u64::from(q)));
+fn key(head: u64, mut numeric: impl Iterator<Item = u16>, codes: &[u32]) -> u64 {
+    let first = u64::from(numeric.next().unwrap_or(0)) << 48;
+    let key = numeric.fold(mix(SEED, head | first), |key, q| mix(key, u64::from(q)));
     codes
         .iter()
         .fold(key, |key, code| mix(key, u64::from(*code)))
+}
+
+/// What a published choice is looked up by: a cell and who may serve.
+#[inline]
+pub(crate) fn tag(key: u64, eligible: u64) -> u64 {
+    // The key is well mixed; a product spreads the few bits of the mask over all of it.
+    key ^ eligible.wrapping_mul(SEED)
 }
 
 #[inline]
@@ -230,6 +242,35 @@ fn head_key(numeric: u8, codes: u8, flags: u8, dtype: DType, located: Backend) -
         | u64::from(flags) << 16
         | (dtype as u64) << 24
         | place << 32
+}
+
+/// Hashes keys, which are mixed already, by themselves, and names eight bytes at a step. The names
+/// are the program's own: nobody can choose them to collide.
+#[derive(Default)]
+pub(crate) struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.0 = mix(self.0, u64::from_le_bytes(*word));
+        }
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        self.0 = mix(self.0 ^ SEED, u64::from_le_bytes(last));
+    }
+
+    fn write_u8(&mut self, byte: u8) {
+        self.0 ^= u64::from(byte); // ends a string
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
 }
 
 #[cfg(test)]

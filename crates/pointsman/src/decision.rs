@@ -156,6 +156,12 @@ pub(crate) struct Ticket {
 }
 
 impl<'c> Decision<'c> {
+    #[inline]
+    pub(crate) fn point_at(&mut self, candidates: &[&'c str], index: usize) {
+        self.variant = candidates[index];
+        self.index = index;
+    }
+
     /// Name of the chosen candidate; empty if there was no candidate.
     pub fn variant(&self) -> &'c str {
         self.variant

@@ -28,6 +28,12 @@ pub(crate) fn attempt<T>(run: impl FnOnce() -> Result<T, BoxError>) -> Result<T,
     }
 }
 
+/// The same for a variant that returns no error.
+#[inline]
+pub(crate) fn attempt_sure<T>(run: impl FnOnce() -> T) -> Result<T, Caught> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(Caught::Panic)
+}
+
 /// What was caught.
 pub(crate) enum Caught {
     Error(BoxError),

@@ -203,11 +203,21 @@ type Run<'r, O> = dyn for<'a> Fn(&mut <O as Op>::Args<'a>) -> Result<<O as Op>::
     + Sync
     + 'r;
 pub(crate) type Body<O> = Run<'static, O>;
+type SureBody<O> = dyn for<'a> Fn(&mut <O as Op>::Args<'a>) -> <O as Op>::Output + Send + Sync;
 type ReferenceBody<O, K> =
     dyn for<'a> Fn(&mut <O as Op>::Args<'a>) -> <K as Kind<O>>::Raw + Send + Sync;
 type Condition<O> = dyn for<'a> Fn(&<O as Op>::Args<'a>) -> bool + Send + Sync;
 /// Compares a variant with the reference on a sample that it may serve.
 pub(crate) type Check<O> = fn(&CheckCase<'_, O>, &Workload, u64) -> Verdict;
+
+/// The code of a variant. One that cannot fail returns its output directly: a `Result` would pass
+/// through memory on every call.
+pub(crate) enum VariantBody<O: Op> {
+    /// Has its own type in [`Declared`].
+    Reference,
+    Sure(Box<SureBody<O>>),
+    Fallible(Box<Body<O>>),
+}
 
 /// One implementation, as declared.
 pub(crate) struct Variant<O: Op> {
@@ -216,10 +226,8 @@ pub(crate) struct Variant<O: Op> {
     pub(crate) revision: u32,
     pub(crate) limits: Limits,
     pub(crate) when: Option<Box<Condition<O>>>,
-    can_fail: bool,
     untouched: bool,
-    /// `None` for the reference, which has its own type.
-    pub(crate) body: Option<Box<Body<O>>>,
+    pub(crate) body: VariantBody<O>,
 }
 
 /// An op with its variants, as declared and found sound.
@@ -268,7 +276,7 @@ impl<O: Op> OpBuilder<O, Sure> {
     {
         self.references.push(self.variants.len());
         self.reference_body = Some(Box::new(body));
-        self.add(name, backend, false, None)
+        self.add(name, backend, VariantBody::Reference)
     }
 
     /// A reference that can fail: its error reaches the caller, and `run` returns a `Result`.
@@ -295,7 +303,7 @@ impl<O: Op> OpBuilder<O, Sure> {
             check: self.check,
             misplaced: self.misplaced,
         };
-        builder.add(name, backend, true, None)
+        builder.add(name, backend, VariantBody::Reference)
     }
 }
 
@@ -306,8 +314,7 @@ impl<O: Op, K: Kind<O>> OpBuilder<O, K> {
     where
         F: for<'a> Fn(&mut O::Args<'a>) -> O::Output + Send + Sync + 'static,
     {
-        let body = move |args: &mut O::Args<'_>| Ok(body(args));
-        self.add(name, backend, false, Some(Box::new(body)))
+        self.add(name, backend, VariantBody::Sure(Box::new(body)))
     }
 
     /// A variant that can fail: then the next best serves, in the end the reference.
@@ -338,23 +345,16 @@ impl<O: Op, K: Kind<O>> OpBuilder<O, K> {
         E: Into<BoxError>,
     {
         let body = move |args: &mut O::Args<'_>| body(args).map_err(Into::into);
-        self.add(name, backend, true, Some(Box::new(body)))
+        self.add(name, backend, VariantBody::Fallible(Box::new(body)))
     }
 
-    fn add(
-        mut self,
-        name: &str,
-        backend: Backend,
-        can_fail: bool,
-        body: Option<Box<Body<O>>>,
-    ) -> Self {
+    fn add(mut self, name: &str, backend: Backend, body: VariantBody<O>) -> Self {
         self.variants.push(Variant {
             name: name.into(),
             backend,
             revision: 0,
             limits: Limits::default(),
             when: None,
-            can_fail,
             untouched: false,
             body,
         });
@@ -518,7 +518,8 @@ impl<O: Op, K: Kind<O>> OpBuilder<O, K> {
             return limited
                 .then(|| "the reference serves every call and can have no limits".to_owned());
         }
-        if variant.can_fail && !variant.untouched && !self.op.may_run_again() {
+        let can_fail = matches!(variant.body, VariantBody::Fallible(_));
+        if can_fail && !variant.untouched && !self.op.may_run_again() {
             return Some(
                 "the op must not be run again after a failure, so a variant that can fail must \
                  promise untouched_on_error()"
@@ -559,7 +560,7 @@ impl<O: Op, K: Kind<O>> Declared<O, K> {
 pub(crate) struct CheckCase<'c, O: Op> {
     pub(crate) op: &'c O,
     pub(crate) reference: &'c Run<'c, O>,
-    pub(crate) variant: &'c Body<O>,
+    pub(crate) variant: &'c Run<'c, O>,
     /// Why the variant may not serve a sample.
     pub(crate) why_not: &'c dyn Fn(&Workload, &O::Args<'_>) -> Option<String>,
 }

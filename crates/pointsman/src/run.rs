@@ -10,7 +10,7 @@ use crate::error::{Attempt, BoxError, BuildError};
 use crate::explain::{Line, explanation};
 use crate::guard::{self, Caught};
 use crate::learn::{Pick, bits};
-use crate::op::{Body, CheckCase, Declared, Kind, Op, Sure};
+use crate::op::{CheckCase, Declared, Kind, Op, Sure, VariantBody};
 use crate::outcome::{Cost, Rejection, measured};
 use crate::plan::Plan;
 use crate::selector::{Mode, Selector, Shared};
@@ -304,31 +304,41 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
     }
 
     /// The fast way: the published choice, guarded, not timed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn serve(&self, id: u8, workload: &Workload, args: &mut O::Args<'_>) -> K::Out {
         let inside = Inside::enter();
-        match self.body(id) {
-            None => {
+        let result = match &self.declared.variants[self.place(id)].body {
+            VariantBody::Sure(body) => guard::attempt_sure(|| body(args)),
+            VariantBody::Fallible(body) => guard::attempt(|| body(args)),
+            VariantBody::Reference => {
                 let raw = (self.declared.reference_body)(args);
                 if K::is_error(&raw) {
-                    self.reference_error(raw, workload)
-                } else {
-                    self.referred(raw, Vec::new())
+                    self.note_reference_error_of(workload);
                 }
+                return self.referred(raw, Vec::new());
             }
-            Some(body) => match guard::attempt(|| body(args)) {
-                Ok(output) => K::served(output),
-                Err(caught) => {
-                    drop(inside);
-                    self.after_failure(id, workload, caught, args)
-                }
-            },
+        };
+        match result {
+            Ok(output) => K::served(output),
+            Err(caught) => {
+                drop(inside);
+                self.after_failure(id, workload, caught, args)
+            }
         }
     }
 
-    #[inline]
-    fn body(&self, id: u8) -> Option<&Body<O>> {
-        self.declared.variants[self.place(id)].body.as_deref()
+    /// Runs a variant, and turns whatever goes wrong into a value.
+    fn attempt(&self, id: u8, args: &mut O::Args<'_>) -> Result<O::Output, Caught> {
+        guard::attempt(|| self.run_plainly(self.place(id), args))
+    }
+
+    /// Runs a variant as it is.
+    fn run_plainly(&self, place: usize, args: &mut O::Args<'_>) -> Result<O::Output, BoxError> {
+        match &self.declared.variants[place].body {
+            VariantBody::Sure(body) => Ok(body(args)),
+            VariantBody::Fallible(body) => body(args),
+            VariantBody::Reference => K::into_result((self.declared.reference_body)(args)),
+        }
     }
 
     #[inline]
@@ -339,11 +349,9 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
 
     /// The reference returned an error on the fast way: noted, and passed on as it is.
     #[cold]
-    fn reference_error(&self, raw: K::Raw, workload: &Workload) -> K::Out {
+    fn note_reference_error_of(&self, workload: &Workload) {
         let pick = self.stand_in(self.reference);
-        let timed = self.timed(workload, workload.cell_key(), pick, 1);
-        self.note_reference_error(&timed);
-        self.referred(raw, Vec::new())
+        self.note_reference_error(&self.timed(workload, workload.cell_key(), pick, 1));
     }
 
     /// A published choice failed: as if it had been picked and failed on the slow way.
@@ -423,13 +431,13 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
                 self.state.publish(key, eligible, &pick);
             }
             let timed = self.timed(workload, key, pick, weight);
-            let Some(body) = self.body(pick.variant) else {
+            if pick.variant == self.reference {
                 self.state.counters.add(pick.variant, 1);
                 let (raw, cost) = self.run_reference(&timed, args);
                 let journey = Journey::new(pick, cost, &failed);
                 return (self.referred(raw, failed), journey);
-            };
-            let (result, cost) = self.clocked(&pick, || guard::attempt(|| body(args)));
+            }
+            let (result, cost) = self.clocked(&pick, || self.attempt(pick.variant, args));
             match result {
                 Ok(output) => {
                     self.state.counters.add(pick.variant, 1);
@@ -595,15 +603,16 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         let shared = self.shared();
         let place = self.place(id);
         let variant = &self.declared.variants[place];
-        let (Some(check), Some(body)) = (self.declared.check, &variant.body) else {
+        let Some(check) = self.declared.check else {
             return;
         };
+        let body = |args: &mut O::Args<'_>| self.run_plainly(place, args);
         let reference =
             |args: &mut O::Args<'_>| K::into_result((self.declared.reference_body)(args));
         let case = CheckCase {
             op: &self.declared.op,
             reference: &reference,
-            variant: body.as_ref(),
+            variant: &body,
             why_not: &|workload, args| Some(self.why_not(place, workload, Some(args))?.to_string()),
         };
         let start = shared.clock.now_ns();
@@ -758,9 +767,6 @@ impl<O: Op, K: Kind<O>> Single<O, K> {
                 format!("variant {:?} may not serve this call: {why}", variant.name).into(),
             );
         }
-        match &variant.body {
-            Some(body) => body(&mut args),
-            None => K::into_result((inner.declared.reference_body)(&mut args)),
-        }
+        inner.run_plainly(self.place, &mut args)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::hash::BuildHasherDefault;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,6 +13,7 @@ use arc_swap::ArcSwap;
 use serde::Serialize;
 
 use crate::builder::{SelectorBuilder, Settings};
+use crate::cell::KeyHasher;
 use crate::check::Checks;
 use crate::clock::{Clock, clock_cost_ns, clock_tick_ns};
 use crate::env::Env;
@@ -96,7 +98,7 @@ impl fmt::Debug for Selector {
 /// The ops of a selector by name and by number.
 #[derive(Clone, Default)]
 struct Ops {
-    by_name: HashMap<Arc<str>, u32>,
+    by_name: HashMap<Arc<str>, u32, BuildHasherDefault<KeyHasher>>,
     list: Vec<Arc<OpState>>,
 }
 

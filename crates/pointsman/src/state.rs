@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use serde::Serialize;
 
 use crate::backend::Backend;
-use crate::cell::{Cell, mix};
+use crate::cell::{Cell, mix, tag};
 use crate::check::{Checked, Verdict};
 use crate::decision::Reason;
 use crate::guard::Quarantine;
@@ -205,7 +205,7 @@ impl OpState {
     /// timed. Counts the call.
     #[inline]
     pub(crate) fn published(&self, key: u64, eligible: u64) -> Look {
-        match self.published.get(mix(key, eligible)) {
+        match self.published.get(tag(key, eligible)) {
             Some(choice) => self.look(choice, choice.period),
             None => Look::Ask,
         }
@@ -219,7 +219,7 @@ impl OpState {
         eligible: u64,
         most: u8,
     ) -> (Look, Option<(u8, u64)>) {
-        match self.published.get(mix(key, eligible)) {
+        match self.published.get(tag(key, eligible)) {
             Some(choice) => {
                 let batch = choice.period.min(most);
                 let rest = (choice.variant, (1 << batch) - 1);
@@ -301,7 +301,7 @@ impl OpState {
     /// published choices have one writer at a time.
     pub(crate) fn publish(&self, key: u64, eligible: u64, pick: &Pick) {
         let _one_writer = self.learner();
-        let tag = mix(key, eligible);
+        let tag = tag(key, eligible);
         match pick.publish {
             Some(period) => self
                 .published

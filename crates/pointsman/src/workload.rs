@@ -17,17 +17,73 @@ pub const MAX_CODES: usize = 4;
 /// A number that can be a feature: any integer or float. NaN counts as 0, infinities as the
 /// largest finite number.
 pub trait Feature: Copy {
-    /// The value as a float.
+    /// The value as a finite float.
     fn value(self) -> f64;
+
+    /// The value as a size: negative numbers count as 0.
+    fn size(self) -> u64;
 }
 
-macro_rules! features {
+macro_rules! small_integers {
     ($($t:ty)*) => { $(impl Feature for $t {
         #[inline]
         fn value(self) -> f64 { self as f64 }
+        #[inline]
+        fn size(self) -> u64 { u64::try_from(self).unwrap_or(0) }
     })* };
 }
-features!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
+small_integers!(u8 u16 u32 i8 i16 i32 i64 isize);
+
+macro_rules! large_integers {
+    ($($t:ty)*) => { $(impl Feature for $t {
+        #[inline]
+        fn value(self) -> f64 {
+            // Signed numbers convert in one instruction; sizes fit into them.
+            i64::try_from(self).map_or(self as f64, |signed| signed as f64)
+        }
+        #[inline]
+        fn size(self) -> u64 { u64::try_from(self).unwrap_or(u64::MAX) }
+    })* };
+}
+large_integers!(u64 usize u128);
+
+impl Feature for i128 {
+    fn value(self) -> f64 {
+        self as f64
+    }
+
+    fn size(self) -> u64 {
+        u64::try_from(self.max(0)).unwrap_or(u64::MAX)
+    }
+}
+
+impl Feature for f64 {
+    #[inline]
+    fn value(self) -> f64 {
+        if self.is_nan() {
+            0.0
+        } else {
+            self.clamp(f64::MIN, f64::MAX)
+        }
+    }
+
+    #[inline]
+    fn size(self) -> u64 {
+        self as u64 // saturates; NaN and negative numbers give 0
+    }
+}
+
+impl Feature for f32 {
+    #[inline]
+    fn value(self) -> f64 {
+        f64::from(self).value()
+    }
+
+    #[inline]
+    fn size(self) -> u64 {
+        self as u64
+    }
+}
 
 /// Element type of the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
@@ -160,14 +216,13 @@ impl Workload {
     pub fn new<F: Feature, const N: usize>(features: [F; N]) -> Self {
         const { assert!(N <= MAX_FEATURES, "a workload has at most 16 features") };
         let mut workload = Self::empty();
-        let mut size = 1.0;
+        let mut size = 1u64;
         for (slot, feature) in workload.numeric.iter_mut().zip(features) {
-            let value = feature.value();
-            *slot = finite(value);
-            size *= value;
+            *slot = feature.value();
+            size = size.saturating_mul(feature.size());
         }
         workload.numeric_len = N as u8;
-        workload.size = size as u64; // saturates; NaN and negative numbers give 0
+        workload.size = size;
         workload
     }
 
@@ -182,7 +237,7 @@ impl Workload {
         }
         let mut workload = Self::empty();
         for (slot, value) in workload.numeric.iter_mut().zip(features) {
-            *slot = finite(*value);
+            *slot = value.value();
         }
         workload.numeric_len = features.len() as u8;
         workload.size = features.iter().product::<f64>() as u64;
@@ -248,14 +303,14 @@ impl Workload {
     /// Floating-point operations of the call, for the cost model.
     #[inline]
     pub fn flops(mut self, flops: impl Feature) -> Self {
-        self.flops = amount(flops.value());
+        self.flops = flops.value().max(0.0);
         self
     }
 
     /// Bytes the call reads and writes, for the cost model and for transfers.
     #[inline]
     pub fn bytes(mut self, bytes: impl Feature) -> Self {
-        self.bytes = amount(bytes.value());
+        self.bytes = bytes.value().max(0.0);
         self
     }
 
@@ -436,24 +491,6 @@ pub(crate) fn place_of(backend: Backend) -> Backend {
     match backend {
         Backend::Scalar | Backend::Simd | Backend::Threads => Backend::Scalar,
         other => other,
-    }
-}
-
-#[inline]
-fn finite(value: f64) -> f64 {
-    if value.is_nan() {
-        0.0
-    } else {
-        value.clamp(f64::MIN, f64::MAX)
-    }
-}
-
-#[inline]
-fn amount(value: f64) -> f64 {
-    if value > 0.0 {
-        value.min(f64::MAX)
-    } else {
-        0.0
     }
 }
 

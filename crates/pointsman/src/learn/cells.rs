@@ -1,11 +1,11 @@
 //! The cells of one op that something is known about: bounded, with eviction.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 
 use super::Work;
 use super::samples::Samples;
-use crate::cell::Cell;
+use crate::cell::{Cell, KeyHasher};
 use crate::policy::adaptive::Burst;
 use crate::workload::Workload;
 
@@ -61,26 +61,6 @@ impl Place {
             }
         };
         &mut self.samples[at]
-    }
-}
-
-/// Keys are mixed already: hashing them again would only cost time.
-#[derive(Default)]
-pub(crate) struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = crate::cell::mix(self.0, u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, key: u64) {
-        self.0 = key;
     }
 }
 
