@@ -235,10 +235,12 @@ impl SelectorBuilder {
     }
 
     fn finish(self, env: Env, bad_env: Option<BuildError>) -> Selector {
-        let keep = match &env.store {
-            Some(StoreChoice::Memory) => Keep::Memory,
-            Some(StoreChoice::File(path)) => Keep::File(path.clone()),
-            None => self.keep,
+        // A store that the program brings along is not the environment's to replace.
+        let keep = match (&env.store, self.keep) {
+            (_, Keep::Own(store)) => Keep::Own(store),
+            (Some(StoreChoice::Memory), _) => Keep::Memory,
+            (Some(StoreChoice::File(path)), _) => Keep::File(path.clone()),
+            (None, keep) => keep,
         };
         let mode = env.mode.unwrap_or(self.mode);
         let machine = self.machine.unwrap_or_else(Machine::detect);

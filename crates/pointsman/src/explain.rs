@@ -74,7 +74,7 @@ pub(crate) fn explanation(
     let reason = match pick {
         Some(pick) => pick.reason,
         None if shared.mode == Mode::Reference => Reason::Reference,
-        None if serving.len() < 2 => Reason::OnlyEligible,
+        None if eligible.len() < 2 => Reason::OnlyEligible,
         None if shared.mode == Mode::Frozen => Reason::Frozen,
         None if measured => Reason::Historical,
         None => Reason::Prior,

@@ -308,9 +308,7 @@ impl Selector {
     /// Forgets one op, or everything: in this process and in the store.
     ///
     /// Verdicts of checks stay in this process: a variant that gave a wrong result stays out, and
-    /// what agreed is not checked again. The store forgets those it has, so that later processes
-    /// check anew; call [`flush`](Self::flush) first, or verdicts that were still to be saved come
-    /// after.
+    /// what agreed is not checked again. The store forgets them, so that later processes check anew.
     pub fn forget(&self, op: Option<&str>, within: Duration) -> Result<(), FlushError> {
         {
             let mut known = self.shared.known();
@@ -321,7 +319,7 @@ impl Selector {
         }
         for state in &self.shared.ops.load().list {
             if op.is_none_or(|op| *state.name == *op) {
-                state.reset();
+                state.forget();
             }
         }
         let op = op.map(str::to_owned);

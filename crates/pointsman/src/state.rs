@@ -28,6 +28,9 @@ pub(crate) const MAX_VARIANTS: usize = 64;
 /// Recent decisions kept for people to look at.
 const RECENT_DECISIONS: usize = 32;
 
+/// Longest sampling period, as a power of two, while a variant is in quarantine.
+const QUARANTINE_PERIOD: u8 = 6;
+
 /// A variant's name and backend, for callers who have no handle.
 #[derive(Clone, Debug)]
 pub(crate) struct Named {
@@ -302,7 +305,13 @@ impl OpState {
     pub(crate) fn publish(&self, key: u64, eligible: u64, pick: &Pick) {
         let _one_writer = self.learner();
         let tag = tag(key, eligible);
-        match pick.publish {
+        // While somebody is in quarantine, calls look often enough to see it end.
+        let most = if self.quarantine.mask() == 0 {
+            u8::MAX
+        } else {
+            QUARANTINE_PERIOD
+        };
+        match pick.publish.map(|period| period.min(most)) {
             Some(period) => self
                 .published
                 .put(tag, Choice::new(pick.variant, period, pick.confidence)),
@@ -450,6 +459,12 @@ impl OpState {
             })
             .chain(verdicts.map(|f| entry(f.variant, f.revision, f.block, f.fact)))
             .collect()
+    }
+
+    /// Forgets what was learned, also what was not saved yet.
+    pub(crate) fn forget(&self) {
+        self.reset();
+        drop(self.checked().take_unsaved());
     }
 
     /// Forgets what was learned; results that were wrong stay known.

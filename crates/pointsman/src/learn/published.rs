@@ -10,14 +10,11 @@ use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Slots of one op: 8 KiB, and room for as many settled cells as a busy program has.
-#[cfg(not(loom))]
-const SLOTS: usize = 1024;
-#[cfg(loom)]
-const SLOTS: usize = 2;
+/// Sets of slots of one op: 8 KiB in all, and room for as many settled cells as a busy program has.
+const SETS: usize = if cfg!(loom) { 2 } else { 256 };
 
 /// Slots in which one tag may lie: half a cache line.
-const WAYS: usize = if SLOTS < 4 { 1 } else { 4 };
+const WAYS: usize = if cfg!(loom) { 1 } else { 4 };
 
 const CHOICE_BITS: u32 = 17;
 const VARIANT_BITS: u32 = 6;
@@ -70,13 +67,15 @@ impl Choice {
 
 /// The published choices of one op. Writers hold the learner's lock; readers hold nothing.
 pub(crate) struct Published {
-    slots: Box<[AtomicU64]>,
+    sets: Box<[[AtomicU64; WAYS]; SETS]>,
 }
 
 impl Published {
     pub(crate) fn new() -> Self {
         Published {
-            slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
+            sets: Box::new(std::array::from_fn(|_| {
+                std::array::from_fn(|_| AtomicU64::new(0))
+            })),
         }
     }
 
@@ -115,15 +114,14 @@ impl Published {
 
     /// Takes back every choice.
     pub(crate) fn clear(&self) {
-        for slot in &self.slots {
+        for slot in self.sets.iter().flatten() {
             slot.store(0, Relaxed);
         }
     }
 
     #[inline]
-    fn ways(&self, tag: u64) -> &[AtomicU64] {
-        let set = tag as usize % (SLOTS / WAYS);
-        &self.slots[set * WAYS..][..WAYS]
+    fn ways(&self, tag: u64) -> &[AtomicU64; WAYS] {
+        &self.sets[tag as usize % SETS]
     }
 }
 
