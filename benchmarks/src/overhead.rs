@@ -499,7 +499,9 @@ mod tests {
         let overhead = Overhead::measure(3).unwrap();
         assert!(overhead.direct_ns > 0.0 && overhead.sampled_ns > 0.0);
         assert_eq!(overhead.allocations_per_call, 0.0);
-        assert!(overhead.rivals.registry.select_ns > 0.0 && overhead.rivals.history.select_ns > 0.0);
+        assert!(
+            overhead.rivals.registry.select_ns > 0.0 && overhead.rivals.history.select_ns > 0.0
+        );
         assert!(matches!(Overhead::measure(0), Err(OverheadError::NoRounds)));
     }
 }
