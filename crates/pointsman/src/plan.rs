@@ -92,7 +92,7 @@ impl<O: Op, K: Kind<O>> Plan<O, K> {
     fn look(&self, args: &mut O::Args<'_>) -> K::Out {
         let inner = &*self.handle.inner;
         self.use_up();
-        let eligible = inner.eligible(&self.workload, args);
+        let eligible = inner.eligible(&self.workload, Some(args));
         let key = self.workload.cell_key();
         // Where a condition may answer differently next time, every call looks.
         let most = if inner.moody == 0 { MAX_BATCH } else { 0 };

@@ -12,7 +12,9 @@ mod bank;
 mod basis;
 mod cells;
 mod cholesky;
+mod knowledge;
 mod neighbours;
+mod predict;
 pub(crate) mod published;
 mod ridge;
 mod samples;
@@ -23,9 +25,8 @@ use rand_xoshiro::rand_core::SeedableRng;
 
 pub(crate) use self::bank::Bank;
 use self::basis::Basis;
-use self::cells::{Cells, Expected, MAX_CELLS, Place};
-use self::neighbours::{Nearest, Neighbour};
-use self::ridge::{Point, Ridge};
+use self::cells::{Cells, MAX_CELLS, Place};
+use self::ridge::Ridge;
 use self::samples::{News, Samples};
 pub(crate) use self::tally::Tally;
 use crate::backend::Backend;
@@ -34,31 +35,18 @@ use crate::decision::{Prediction, Reason};
 use crate::machine::BackendCost;
 use crate::outcome::{Cost, Rejection};
 use crate::policy::adaptive::{self, Burst, Candidate, Situation};
-use crate::store::{Costs, Entry, Fact};
+use crate::store::Costs;
 use crate::workload::Workload;
 
 /// Share of outliers assumed at first, and samples over which it is learned.
 const FIRST_OUTLIERS: f64 = 0.02;
 const OUTLIER_MEMORY: f64 = 64.0;
 
-/// Least variance of what is expected of a cell without its own samples: 5 %.
-const LEAST_EXPECTED: f64 = 0.0025;
-
 /// Most, in log units, that costs may differ because of where in its cell a workload lies.
 const MOST_SHIFT: f64 = 0.7;
 
-/// Weight of a cell learned on another machine: twenty of them say as much as one of ours.
-const FOREIGN_WEIGHT: f64 = 0.05;
-
-/// Most foreign cells that are listened to.
-const MAX_FOREIGN: usize = 2048;
-
 /// First visits of a cell that all go through the learner: a one-off of some 10 µs per cell.
 const FIRST_VISITS: u32 = 32;
-
-/// What cold caches and branch predictors add to a call of other code than usual, about. Measured on
-/// a dot product of 32 numbers: 27 ns in a loop, 160 to 660 ns when tried once in a while.
-const COLD_NS: f64 = 200.0;
 
 /// What a call through the learner costs beyond the direct one, in nanoseconds: two clock readings,
 /// two short locks and the update. `bench overhead` reports it as `sampled_ns`.
@@ -72,11 +60,6 @@ const MAX_THINNED: u8 = 3;
 
 /// Longest sampling period: every 65,536th call.
 const MAX_PERIOD: u8 = 16;
-
-/// Uncertainty that evidence gains with age, in log units: what was measured ten minutes ago, under
-/// other load, may be off by a quarter; after forty minutes, by a factor of e, and no more.
-const STALE_PER_NS: f64 = 0.25 / 600e9;
-const MOST_STALE: f64 = 1.0;
 
 /// A variant as the learner sees it.
 #[derive(Clone, Debug)]
@@ -256,29 +239,6 @@ impl Learner {
         self.measured.push(0);
     }
 
-    /// A variant has new code: what was measured of the old is dropped.
-    pub(crate) fn change_revision(&mut self, variant: u8, revision: u32) {
-        self.variants[usize::from(variant)].revision = revision;
-        self.tries[usize::from(variant)] = 0;
-        self.measured[usize::from(variant)] = 0;
-        self.warm &= !(1 << variant);
-        for place in self.cells.iter_mut() {
-            place.samples.retain(|s| s.variant != variant);
-            place.expected.clear();
-        }
-        for place in &mut self.evicted {
-            place.samples.retain(|s| s.variant != variant);
-        }
-        self.foreign.retain(|f| f.variant != variant);
-        self.points = self
-            .cells
-            .iter()
-            .flat_map(|p| &p.samples)
-            .filter(|s| s.held() > 0)
-            .count();
-        self.fit();
-    }
-
     pub(crate) fn variants(&self) -> &[Known] {
         &self.variants
     }
@@ -380,27 +340,6 @@ impl Learner {
         let mut lately = self.lately;
         let (_, median, _) = lately[..held].select_nth_unstable_by(held / 2, f32::total_cmp);
         Some(f64::from(*median))
-    }
-
-    /// What is expected of a variant for a workload, without changing anything but caches.
-    pub(crate) fn predict(&mut self, workload: &Workload, variant: u8, now_ns: u64) -> Prediction {
-        match self.cells.find(workload.cell_key()) {
-            Some(at) => {
-                self.refresh(at, 1 << variant);
-                self.predicted(at, variant, now_ns)
-            }
-            None => {
-                // A cell nobody has called: predict without making it known.
-                let mut lone = Cells::default();
-                let (at, _) = lone.enter(workload, workload.cell_key(), 1);
-                let place = lone.at(at).clone();
-                let expected = self.expect(&place, 1 << variant);
-                expected
-                    .first()
-                    .map(|(_, e)| combine(*e, None, 0.0, 0.0))
-                    .unwrap_or_default()
-            }
-        }
     }
 
     /// Who has been chosen in the workload's cell.
@@ -557,275 +496,6 @@ impl Learner {
         self.basis.admit(&place.cell, &place.at);
         at
     }
-
-    /// Brings up to date what neighbours say of the variants that this cell has not measured.
-    fn refresh(&mut self, at: usize, variants: u64) {
-        let place = self.cells.at(at);
-        let stale = place.expected_at != self.version;
-        let wanted = bits(variants)
-            .filter(|v| match place.expected.get(usize::from(*v)) {
-                Some(Some(_)) => stale && place.of(*v).is_none_or(|s| s.held() == 0),
-                _ => true,
-            })
-            .fold(0, |mask, v| mask | 1u64 << v);
-        if wanted == 0 {
-            return;
-        }
-        let expected = self.expect(place, wanted);
-        let version = self.version;
-        let count = self.variants.len();
-        let place = self.cells.at_mut(at);
-        place.expected.resize(count, None);
-        place.expected_at = version;
-        for (variant, e) in expected {
-            place.expected[usize::from(variant)] = Some(e);
-        }
-    }
-
-    /// Prior, linear part and neighbours of a cell, for each of the variants in the mask.
-    fn expect(&self, here: &Place, variants: u64) -> Vec<(u8, Expected)> {
-        let mut nearest: Vec<Nearest> = vec![Nearest::default(); self.variants.len()];
-        for (index, place) in self.cells.iter().enumerate() {
-            if place.key == here.key || place.samples.is_empty() {
-                continue;
-            }
-            let distance2 = self.basis.distance2(here, place);
-            let measured = place.samples.iter().filter(|s| s.held() > 0);
-            for samples in measured.filter(|s| variants & (1 << s.variant) != 0) {
-                let list = &mut nearest[usize::from(samples.variant)];
-                if list.wants(distance2) {
-                    list.offer(Neighbour {
-                        distance2,
-                        cell: index as u32,
-                        residual: 0.0,
-                        variance: own_variance(samples, self.tick_ns),
-                    });
-                }
-            }
-        }
-        let basis = self.basis.vector(&here.cell, &here.at);
-        let misfit = self.ridge.misfit();
-        bits(variants)
-            .filter(|v| usize::from(*v) < self.variants.len())
-            .map(|variant| {
-                let index = usize::from(variant);
-                let list = &mut nearest[index];
-                list.each(|neighbour| {
-                    let place = self.cells.at(neighbour.cell as usize);
-                    neighbour.residual = self.residual(place, variant);
-                });
-                let (local, local_variance) =
-                    list.residual(misfit, self.basis.features(), |a, b| {
-                        let (a, b) = (self.cells.at(a as usize), self.cells.at(b as usize));
-                        self.basis.distance2(a, b)
-                    });
-                // Where neighbours explain the misfit, they also pin down the linear part.
-                let open = local_variance / (misfit * misfit);
-                let own = self.ridge.own_variance(&basis, index);
-                let prior = self.prior(variant, &here.work);
-                if self.points == 0 && self.foreign.is_empty() {
-                    // Nothing has been measured: the cost model, or nothing at all.
-                    let nothing = Prediction::default();
-                    let mean = if prior > 0.0 { prior } else { nothing.mean() };
-                    let variance = nothing.sd() * nothing.sd();
-                    return (variant, Expected { mean, variance });
-                }
-                let mean = prior + self.ridge.mean(&basis, index) + local;
-                let expected = Expected {
-                    mean: mean.clamp(0.0, 32.0), // a nanosecond to a day
-                    variance: (local_variance + open * own).clamp(LEAST_EXPECTED, 25.0),
-                };
-                (variant, expected)
-            })
-            .collect()
-    }
-
-    /// What the linear part misses in a cell.
-    fn residual(&self, place: &Place, variant: u8) -> f64 {
-        let Some(samples) = place.of(variant) else {
-            return 0.0;
-        };
-        let basis = self.basis.vector(&place.cell, &place.at);
-        samples.level()
-            - self.prior(variant, &place.work)
-            - self.ridge.mean(&basis, usize::from(variant))
-    }
-
-    /// Log of what the cost model says, while it explains the costs; 0 otherwise.
-    fn prior(&self, variant: u8, work: &Work) -> f64 {
-        if self.trust_prior {
-            self.cost_model(variant, work)
-        } else {
-            0.0
-        }
-    }
-
-    /// Log of what the calibrated cost model says; 0 if the caller gave neither flops nor bytes.
-    fn cost_model(&self, variant: u8, work: &Work) -> f64 {
-        let known = self.variants.get(usize::from(variant));
-        let Some(Known {
-            cost: Some(cost),
-            backend,
-            ..
-        }) = known
-        else {
-            return 0.0;
-        };
-        if work.flops <= 0.0 && work.bytes <= 0.0 {
-            return 0.0;
-        }
-        cost.predict_ns(work.flops, work.bytes, work.moved_for(*backend))
-            .max(1.0)
-            .ln()
-    }
-
-    fn predicted(&self, at: usize, variant: u8, now_ns: u64) -> Prediction {
-        let place = self.cells.at(at);
-        let Some(Some(expected)) = place.expected.get(usize::from(variant)) else {
-            return Prediction::default();
-        };
-        let samples = place.of(variant).filter(|s| s.held() > 0);
-        let age = samples.map_or(0.0, |s| now_ns.saturating_sub(s.last_ns) as f64);
-        let stale = (age * STALE_PER_NS).min(MOST_STALE);
-        combine(*expected, samples, stale, self.tick_ns)
-    }
-
-    /// Fits the linear part anew, from the levels of all cells: on top of the cost model, and
-    /// without it. Amounts of work that do not explain the costs are not used.
-    fn fit(&mut self) {
-        self.basis.measure(self.cells.iter());
-        let with = self.fitted(true);
-        let without = self.fitted(false);
-        self.trust_prior = with.misfit() <= without.misfit();
-        self.ridge = if self.trust_prior { with } else { without };
-        self.version += 1;
-        self.changed = 0;
-    }
-
-    fn fitted(&self, trust_prior: bool) -> Ridge {
-        let prior = |variant, work: &Work| {
-            if trust_prior {
-                self.cost_model(variant, work)
-            } else {
-                0.0
-            }
-        };
-        let mut points = Vec::with_capacity(self.points + self.foreign.len());
-        for place in self.cells.iter().filter(|p| !p.samples.is_empty()) {
-            let basis = self.basis.vector(&place.cell, &place.at);
-            for samples in place.samples.iter().filter(|s| s.held() > 0) {
-                points.push(Point {
-                    variant: usize::from(samples.variant),
-                    basis: basis.clone(),
-                    value: samples.level() - prior(samples.variant, &place.work),
-                    weight: 1.0,
-                });
-            }
-        }
-        for foreign in &self.foreign {
-            points.push(Point {
-                variant: usize::from(foreign.variant),
-                basis: self.basis.vector(&foreign.cell, &foreign.at),
-                value: foreign.ln_cost - prior(foreign.variant, &foreign.work),
-                weight: FOREIGN_WEIGHT,
-            });
-        }
-        let mut ridge = self.ridge.clone();
-        ridge.fit(&points, self.variants.len(), self.basis.dimension());
-        ridge
-    }
-
-    /// Takes over what the store knows of the variants that exist here, in the revision that they
-    /// have here. `ours` tells knowledge of this machine from that of others.
-    pub(crate) fn learn_from<'a>(
-        &mut self,
-        entries: impl Iterator<Item = (&'a Entry, bool)>,
-        now_unix: u64,
-    ) {
-        self.foreign.clear(); // told again, with every variant that has joined since
-        for (entry, ours) in entries {
-            let Fact::Costs(costs) = &entry.fact else {
-                continue;
-            };
-            let known = |v: &Known| v.name == entry.variant && v.revision == entry.revision;
-            let Some(variant) = self.variants.iter().position(known) else {
-                continue; // another build's variant, or another revision of ours
-            };
-            if ours {
-                self.load(variant as u8, entry, costs, now_unix);
-            } else if let Some(ln_cost) = median(&costs.recent)
-                && self.foreign.len() < MAX_FOREIGN
-            {
-                let at: Vec<f64> = entry.cell.coordinates().collect();
-                self.basis.admit(&entry.cell, &at);
-                self.foreign.push(Foreign {
-                    variant: variant as u8,
-                    cell: entry.cell,
-                    at,
-                    work: Work::stored(&entry.cell, costs),
-                    ln_cost,
-                });
-            }
-        }
-        self.fit();
-    }
-
-    fn load(&mut self, variant: u8, entry: &Entry, costs: &Costs, now_unix: u64) {
-        let key = entry.cell.key();
-        let at = match self.cells.find(key) {
-            Some(at) => at,
-            None if self.cells.len() < MAX_CELLS => {
-                let work = Work::stored(&entry.cell, costs);
-                self.cells.insert(entry.cell, key, work, MAX_CELLS).0
-            }
-            None => return,
-        };
-        let place = self.cells.at_mut(at);
-        if place.of(variant).is_some() {
-            return; // known already: a second handle of the same op
-        }
-        let age_days = now_unix.saturating_sub(entry.updated) as f64 / 86_400.0;
-        let keep = samples_after(age_days, costs.recent.len());
-        let samples = Samples::load(variant, costs, keep);
-        self.points += usize::from(samples.held() > 0);
-        let tried = u32::try_from(costs.count).unwrap_or(u32::MAX);
-        for known in [&mut self.tries, &mut self.measured] {
-            known[usize::from(variant)] = known[usize::from(variant)].saturating_add(tried);
-        }
-        place.samples.push(samples);
-        let place = self.cells.at(at);
-        self.basis.admit(&place.cell, &place.at);
-    }
-
-    /// What the store does not have yet: variant, cell, and the change in what is known.
-    pub(crate) fn take_unsaved(&mut self) -> Vec<(u8, Cell, Costs)> {
-        let mut out = Vec::new();
-        let evicted = self.evicted.iter_mut();
-        for place in self.cells.iter_mut().chain(evicted) {
-            for samples in &mut place.samples {
-                if let Some(mut costs) = samples.take_unsaved() {
-                    costs.flops = place.work.flops.round() as u64;
-                    costs.bytes = place.work.bytes.round() as u64;
-                    out.push((samples.variant, place.cell, costs));
-                }
-            }
-        }
-        self.evicted.clear();
-        out
-    }
-}
-
-/// Half of the evidence goes every seven days, but never the last sample.
-fn samples_after(days: f64, held: usize) -> usize {
-    ((held as f64 * 0.5f64.powf(days / 7.0)).round() as usize).max(1)
-}
-
-fn median(costs: &[Cost]) -> Option<f64> {
-    let mut sorted = costs.to_vec();
-    sorted.sort_unstable();
-    sorted
-        .get(sorted.len().saturating_sub(1) / 2)
-        .map(|c| c.ln())
 }
 
 /// A changed cell starts over: what the others are worth is uncertain again, and every call is
@@ -835,43 +505,6 @@ fn reopen(place: &mut Place, changed: u8) {
     for samples in place.samples.iter_mut().filter(|s| s.variant != changed) {
         samples.last_ns = 0;
     }
-}
-
-/// Variance of a level of `held` samples; more than arithmetic says while there are few, because
-/// the spread itself is unknown then, and because code that has not run lately runs cold.
-fn own_variance(samples: &Samples, tick_ns: f64) -> f64 {
-    let held = f64::from(samples.held().max(1));
-    let spread = samples.spread();
-    let ns = samples.level().exp();
-    // A third of a step of the clock is the standard deviation of where in it the truth lies.
-    let tick = (tick_ns / ns).min(1.0) / 3.0;
-    let cold = if samples.held() < adaptive::FEW {
-        (COLD_NS / ns).ln_1p() / 2.0
-    } else {
-        0.0
-    };
-    1.57 * spread * spread / held + 0.04 / (held * held) + tick * tick + cold * cold
-}
-
-/// Joins what neighbours say with the cell's own samples, each by its certainty.
-fn combine(expected: Expected, samples: Option<&Samples>, stale: f64, tick_ns: f64) -> Prediction {
-    let Some(samples) = samples else {
-        return Prediction::new(expected.mean, expected.variance.sqrt(), 0);
-    };
-    let mut own = own_variance(samples, tick_ns);
-    let mut far = expected.variance;
-    let surprise = (samples.level() - expected.mean).powi(2) / (9.0 * (own + far));
-    if samples.held() < 3 {
-        // One or two samples far from all expectation are more likely an outlier than the truth;
-        own *= 1.0 + surprise;
-    } else {
-        // three or more, and it is the expectation that was wrong.
-        far *= 1.0 + surprise * surprise;
-    }
-    let (a, b) = (far.recip(), own.recip());
-    let mean = (a * expected.mean + b * samples.level()) / (a + b);
-    let variance = (a + b).recip() + stale * stale;
-    Prediction::new(mean, variance.sqrt(), samples.held())
 }
 
 /// How rarely a settled choice is looked at, as a power of two.

@@ -1,16 +1,17 @@
 //! The line that every call goes down, and the handle it starts from.
 
+mod checked;
+mod explained;
+
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use crate::check::{self, Checks, Verdict};
 use crate::decision::{Explanation, Prediction, Reason};
 use crate::eligible::WhyNot;
 use crate::error::{Attempt, BoxError, BuildError};
-use crate::explain::{Line, explanation};
 use crate::guard::{self, Caught};
 use crate::learn::{Pick, bits};
-use crate::op::{CheckCase, Declared, Kind, Op, Sure, VariantBody};
+use crate::op::{Declared, Kind, Op, Sure, VariantBody};
 use crate::outcome::{Cost, Rejection, measured};
 use crate::plan::Plan;
 use crate::selector::{Mode, Selector, Shared};
@@ -149,7 +150,7 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
     pub fn run(&self, mut args: O::Args<'_>) -> K::Out {
         let inner = &*self.inner;
         let workload = inner.declared.op.workload(&args);
-        let eligible = inner.eligible(&workload, &args);
+        let eligible = inner.eligible(&workload, Some(&args));
         let key = workload.cell_key();
         match inner.state.published(key, eligible) {
             Look::Serve(choice) => inner.serve(choice.variant, &workload, &mut args),
@@ -167,7 +168,7 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
     pub fn run_explained(&self, mut args: O::Args<'_>) -> Explained<K::Out> {
         let inner = &*self.inner;
         let workload = inner.declared.op.workload(&args);
-        let eligible = inner.eligible(&workload, &args);
+        let eligible = inner.eligible(&workload, Some(&args));
         let lines = inner.lines(&workload, Some(&args));
         let (output, journey) = inner.learn(&workload, workload.cell_key(), eligible, 1, &mut args);
         let mut explanation = inner.explanation(&workload, lines, Some(&journey.pick));
@@ -258,12 +259,13 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         usize::from(self.places[usize::from(id)])
     }
 
-    /// Who may serve this call, by number. The reference if nobody else.
+    /// Who may serve this call, by number. The reference if nobody else. Without arguments,
+    /// conditions count as met.
     #[inline]
-    pub(crate) fn eligible(&self, workload: &Workload, args: &O::Args<'_>) -> u64 {
+    pub(crate) fn eligible(&self, workload: &Workload, args: Option<&O::Args<'_>>) -> u64 {
         let mut mask = self.able & !self.state.quarantine.mask();
         for id in bits(mask & self.conditional) {
-            if self.why_not(self.place(id), workload, Some(args)).is_some() {
+            if self.why_not(self.place(id), workload, args).is_some() {
                 mask &= !(1 << id);
             }
         }
@@ -363,7 +365,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         caught: Caught,
         args: &mut O::Args<'_>,
     ) -> K::Out {
-        let eligible = self.eligible(workload, args);
+        let eligible = self.eligible(workload, Some(args));
         let key = workload.cell_key();
         let pick = self.stand_in(id);
         let timed = self.timed(workload, key, pick, 1);
@@ -409,7 +411,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
     ) -> (K::Out, Journey) {
         let mut eligible = eligible;
         if self.state.release(self.shared().clock.now_ns()) {
-            eligible = self.eligible(workload, args);
+            eligible = self.eligible(workload, Some(args));
         }
         self.attempts(workload, key, eligible, weight, args, Vec::new())
     }
@@ -556,191 +558,6 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
     fn is_forced(&self, id: u8, workload: &Workload) -> bool {
         let backend = self.declared.variants[self.place(id)].backend;
         self.forced & 1 << id != 0 || workload.preference() == Some(backend)
-    }
-
-    /// The learner's pick among those that have been checked here; asks for a check of one that
-    /// the learner would like better.
-    fn checked_pick(&self, workload: &Workload, key: u64, left: u64, explore: bool) -> Pick {
-        let shared = self.shared();
-        if self.declared.check.is_none() {
-            return self.state.decide(shared, workload, key, left, explore);
-        }
-        loop {
-            let checked = self.state.checked().agreed(workload) | 1 << self.reference;
-            let pick = self.state.decide(shared, workload, key, left, explore);
-            if checked & 1 << pick.variant != 0 {
-                return pick;
-            }
-            self.state.learner().cancel(pick.reserved_ns);
-            let open = self.state.checked().is_open(workload, pick.variant);
-            let may_check = shared.mode == Mode::Learn && open;
-            let serving = match left & checked {
-                0 => 1 << self.reference,
-                some => some,
-            };
-            match shared.checks {
-                Checks::Inline if may_check => {
-                    self.check(workload, pick.variant);
-                    let left = left & !self.state.quarantine.mask();
-                    if left == 0 || self.state.checked().agreed(workload) & 1 << pick.variant == 0 {
-                        return self.state.decide(shared, workload, key, serving, explore);
-                    }
-                }
-                Checks::Background if may_check => {
-                    self.check_in_background(workload, pick.variant);
-                    return self
-                        .state
-                        .decide(shared, workload, key, serving, explore)
-                        .unpublished();
-                }
-                _ => return self.state.decide(shared, workload, key, serving, explore),
-            }
-        }
-    }
-
-    /// Compares a variant with the reference on the samples of this block.
-    fn check(&self, workload: &Workload, id: u8) {
-        let shared = self.shared();
-        let place = self.place(id);
-        let variant = &self.declared.variants[place];
-        let Some(check) = self.declared.check else {
-            return;
-        };
-        let body = |args: &mut O::Args<'_>| self.run_plainly(place, args);
-        let reference =
-            |args: &mut O::Args<'_>| K::into_result((self.declared.reference_body)(args));
-        let case = CheckCase {
-            op: &self.declared.op,
-            reference: &reference,
-            variant: &body,
-            why_not: &|workload, args| Some(self.why_not(place, workload, Some(args))?.to_string()),
-        };
-        let start = shared.clock.now_ns();
-        let mut verdict = None;
-        for sample in check::samples(workload) {
-            match check(&case, &sample, shared.seed) {
-                wrong @ Verdict::Disagrees(_) => {
-                    verdict = Some(wrong);
-                    break;
-                }
-                // One sample that it serves and agrees on is enough to count; failures do not.
-                Verdict::Agrees => verdict = Some(Verdict::Agrees),
-                open => verdict = verdict.or(Some(open)),
-            }
-        }
-        let verdict = verdict.unwrap_or_else(|| Verdict::CannotTell("no samples".to_owned()));
-        let spent = shared.clock.now_ns().saturating_sub(start);
-        let who = (id, variant.revision);
-        self.state.judged(shared, workload, who, &verdict, spent);
-    }
-}
-
-impl<O: Op, K: Kind<O>> Inner<O, K> {
-    /// One line per variant, in order of declaration.
-    fn lines(&self, workload: &Workload, args: Option<&O::Args<'_>>) -> Vec<Line> {
-        let shared = self.shared();
-        let now_ns = shared.clock.now_ns();
-        self.state.release(now_ns);
-        let checked = self
-            .declared
-            .check
-            .is_some()
-            .then(|| self.state.checked().agreed(workload));
-        let mask = match args {
-            Some(args) => self.eligible(workload, args),
-            None => self.eligible_unseen(workload),
-        };
-        let line = |(place, variant): (usize, &crate::op::Variant<O>)| {
-            let id = self.ids[place];
-            let reference = place == self.declared.reference;
-            let static_why = || {
-                if let Some(cap) = variant.limits.missing_cap(&shared.machine) {
-                    return Some(WhyNot::Missing(cap));
-                }
-                if shared.mode == Mode::Reference && !reference {
-                    return Some(WhyNot::NotReferenceMode);
-                }
-                if self.able & 1 << id == 0 {
-                    return Some(WhyNot::Disabled);
-                }
-                if let Some(why) = self.why_not(place, workload, args) {
-                    return Some(why);
-                }
-                if self.forced != 0 && self.forced & 1 << id == 0 {
-                    return Some(WhyNot::NotForced);
-                }
-                (mask & 1 << id == 0).then_some(WhyNot::NotPreferred)
-            };
-            let why_not = if mask & 1 << id != 0 {
-                None
-            } else {
-                self.state
-                    .quarantine
-                    .why(id, now_ns)
-                    .or_else(|| static_why().map(|why| why.to_string()))
-            };
-            Line {
-                id,
-                name: variant.name.to_string(),
-                backend: variant.backend,
-                reference,
-                why_not,
-                checked: checked.map(|mask| reference || mask & 1 << id != 0),
-            }
-        };
-        self.declared
-            .variants
-            .iter()
-            .enumerate()
-            .map(line)
-            .collect()
-    }
-
-    /// Who may serve a workload whose arguments are not known: conditions count as met.
-    fn eligible_unseen(&self, workload: &Workload) -> u64 {
-        let mut mask = self.able & !self.state.quarantine.mask();
-        for id in bits(mask & self.conditional) {
-            if self.why_not(self.place(id), workload, None).is_some() {
-                mask &= !(1 << id);
-            }
-        }
-        if mask & self.forced != 0 {
-            mask &= self.forced;
-        }
-        mask = self.preferred(mask, workload);
-        if mask == 0 { 1 << self.reference } else { mask }
-    }
-
-    fn explanation(
-        &self,
-        workload: &Workload,
-        lines: Vec<Line>,
-        pick: Option<&Pick>,
-    ) -> Explanation {
-        let mut told = explanation(self.shared(), &self.state, workload, lines, pick);
-        let chosen = self.declared.position(&told.chosen);
-        let forced = chosen.is_some_and(|place| self.is_forced(self.ids[place], workload));
-        if pick.is_none() && forced && told.mode != Mode::Reference {
-            told.reason = Reason::Forced;
-        }
-        told
-    }
-}
-
-impl<O: Op, K: Kind<O>> Inner<O, K> {
-    fn check_in_background(&self, workload: &Workload, id: u8) {
-        // The thread needs the op, not this call: nothing of the caller's is borrowed.
-        let inner = Inner {
-            declared: self.declared.clone(),
-            selector: self.selector.clone(),
-            state: self.state.clone(),
-            ids: self.ids.clone(),
-            ..*self
-        };
-        let workload = *workload;
-        self.shared()
-            .checker
-            .spawn(move || inner.check(&workload, id));
     }
 }
 
