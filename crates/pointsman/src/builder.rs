@@ -44,7 +44,7 @@ type GetEnv = Box<dyn Fn(&str) -> Option<OsString>>;
 /// | `POINTSMAN_FORCE` | serve from this variant or backend where it is eligible; `op=name` for one op; comma-separated |
 /// | `POINTSMAN_DISABLE` | never choose this variant or backend; same form |
 /// | `POINTSMAN_MODE` | `learn`, `frozen` or `reference` |
-/// | `POINTSMAN_STORE` | a file, or `memory`; also instead of a store given with [`store`](Self::store) |
+/// | `POINTSMAN_STORE` | a file, or `memory`; not instead of a store given with [`store`](Self::store) |
 /// | `POINTSMAN_SEED` | a whole number from 0 to 2^64 − 1 |
 ///
 /// A value that means nothing is an error that names the valid ones.

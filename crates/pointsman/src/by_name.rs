@@ -164,8 +164,9 @@ impl Selector {
                 })
                 .collect();
             let mut told = explanation(self.shared(), state, workload, lines, None);
-            if let Some(at) = candidates.iter().position(|c| *c == told.chosen) {
-                let demanded = self.demanded(state, workload, found.ids[at]);
+            let mut names = candidates.iter().zip(&found.ids[..found.count]);
+            if let Some((_, id)) = names.find(|(n, id)| **n == told.chosen && **id != u8::MAX) {
+                let demanded = self.demanded(state, workload, *id);
                 told.reason = demanded.unwrap_or(told.reason);
             }
             told

@@ -159,6 +159,9 @@ impl Checked {
             }
             Verdict::Disagrees(_) => Fact::Disagreed,
             Verdict::CannotTell(_) => {
+                if self.cannot_tell.len() >= MAX_BLOCKS {
+                    self.cannot_tell.clear(); // they are tried again: bounded and correct
+                }
                 self.cannot_tell.insert((block.key(), variant));
                 return;
             }

@@ -30,6 +30,7 @@ pub(crate) fn explanation(
     let mut learner = state.learner();
     let candidate = |learner: &mut crate::learn::Learner, line: &Line| Candidate {
         prediction: learner.predict(workload, line.id, now_ns),
+        measured: learner.is_measured(line.id),
         ..Candidate::unknown(line.id)
     };
     let all: Vec<Candidate> = lines
@@ -53,16 +54,13 @@ pub(crate) fn explanation(
         .incumbent(workload)
         .filter(|id| serving.contains(id));
     let lowest = || {
-        let of = |id: &u8| {
-            eligible
-                .iter()
-                .find(|c| c.variant == *id)
-                .map(|c| c.prediction.ns())
+        let rank = |id: &u8| {
+            let candidate = eligible.iter().find(|c| c.variant == *id);
+            candidate.map_or((true, f64::MAX), |c| (!c.measured, c.prediction.ns()))
         };
         serving.iter().min_by(|a, b| {
-            of(a)
-                .unwrap_or(f64::MAX)
-                .total_cmp(&of(b).unwrap_or(f64::MAX))
+            let (a, b) = (rank(a), rank(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
         })
     };
     let reference = lines.iter().find(|l| l.reference).map(|l| l.id);

@@ -148,8 +148,10 @@ impl Quarantine {
         if self.mask() == 0 {
             return false;
         }
+        // Held until the mask is changed: who is put in meanwhile must stay in.
+        let mut cases = self.cases();
         let mut released = 0;
-        for (variant, case) in self.cases().iter_mut() {
+        for (variant, case) in cases.iter_mut() {
             if !case.wrong && case.until_ns.is_some_and(|until| until <= now_ns) {
                 case.until_ns = None;
                 // One more error, not two, sends it back.
@@ -176,9 +178,19 @@ impl Quarantine {
         ))
     }
 
+    /// Whether anybody is in quarantine for a time.
+    pub(crate) fn will_end(&self) -> bool {
+        self.mask() != 0
+            && self
+                .cases()
+                .values()
+                .any(|c| !c.wrong && c.until_ns.is_some())
+    }
+
     /// A variant's code has changed: what the old code did no longer counts.
     pub(crate) fn forget(&self, variant: u8) {
-        self.cases().remove(&variant);
+        let mut cases = self.cases();
+        cases.remove(&variant);
         self.mask.fetch_and(!(1 << variant), Relaxed);
     }
 

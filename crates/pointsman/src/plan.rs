@@ -91,14 +91,16 @@ impl<O: Op, K: Kind<O>> Plan<O, K> {
     #[cold]
     fn look(&self, args: &mut O::Args<'_>) -> K::Out {
         let inner = &*self.handle.inner;
-        self.use_up();
+        // Read before all else: news that comes after it ends the batch.
+        let epoch = inner.state.epoch();
+        let used = self.use_up();
         let eligible = inner.eligible(&self.workload, Some(args));
         let key = self.workload.cell_key();
         // Where a condition may answer differently next time, every call looks.
         let most = if inner.moody == 0 { MAX_BATCH } else { 0 };
-        // Read before the choice: news that comes after it ends the batch.
-        let epoch = inner.state.epoch();
-        let (look, batch) = inner.state.published_batch(key, eligible, most);
+        let (look, batch) = inner
+            .state
+            .published_batch(key ^ inner.salt, eligible, most);
         if let Some((variant, calls)) = batch {
             self.word
                 .store(Batch::new(variant, epoch, calls).0, Relaxed);
@@ -106,18 +108,21 @@ impl<O: Op, K: Kind<O>> Plan<O, K> {
         match look {
             Look::Serve(choice) => inner.serve(choice.variant, &self.workload, args),
             Look::Due(choice) => {
-                let weight = 1 << choice.period;
+                // It stands for the calls since the last look, and for as many more batches as
+                // there are looks between two that are due.
+                let weight = (used + 1) << (choice.period - choice.period.min(most));
                 inner.learn(&self.workload, key, eligible, weight, args).0
             }
             Look::Ask => inner.learn(&self.workload, key, eligible, 1, args).0,
         }
     }
 
-    /// Counts the calls served since the last look.
-    fn use_up(&self) {
+    /// Counts the calls served since the last look; how many they were.
+    fn use_up(&self) -> u64 {
         let batch = Batch(self.word.swap(0, Relaxed));
         let counters = &self.handle.inner.state.counters;
         counters.add(batch.variant(), batch.used());
+        batch.used().unsigned_abs()
     }
 
     /// The workload it was made for.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use crate::selector::Shared;
-use crate::store::{Knowledge, Store, StoreError};
+use crate::store::{Entry, Knowledge, Store, StoreError};
 
 /// Changes that wait for a store that cannot be written; older ones are dropped beyond this.
 const MAX_WAITING: usize = 65_536;
@@ -32,6 +32,16 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
+    /// Forgets one op, or everything: in the store, and in what is on its way there.
+    pub(crate) fn forget(&mut self, op: Option<&str>) -> Result<(), StoreError> {
+        let stays = |e: &Entry| op.is_some_and(|op| *e.op != *op);
+        self.waiting.entries.retain(stays);
+        let mut outbox = self.outbox.lock().unwrap_or_else(|e| e.into_inner());
+        outbox.entries.retain(stays);
+        drop(outbox);
+        self.store.forget(op)
+    }
+
     /// Merges what is in the outbox, together with what is still waiting.
     pub(crate) fn merge(&mut self) -> Result<(), StoreError> {
         let change = std::mem::take(&mut *self.outbox.lock().unwrap_or_else(|e| e.into_inner()));

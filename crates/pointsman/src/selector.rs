@@ -291,6 +291,11 @@ impl Selector {
         self.shared.saver.add(knowledge);
         self.ask(within, |keeper| keeper.merge())?;
         let ops: HashSet<Box<str>> = known.iter().map(|e| e.op.clone()).collect();
+        // The same file again replaces what it said before.
+        let machines: HashSet<u64> = known.iter().map(|e| e.machine).collect();
+        for entries in self.shared.known().values_mut() {
+            entries.retain(|e| !machines.contains(&e.machine));
+        }
         self.shared.learn_of(known);
         for state in self
             .shared
@@ -323,7 +328,7 @@ impl Selector {
             }
         }
         let op = op.map(str::to_owned);
-        self.ask(within, move |keeper| keeper.store.forget(op.as_deref()))
+        self.ask(within, move |keeper| keeper.forget(op.as_deref()))
     }
 
     fn ask<T: Send + 'static>(
@@ -332,7 +337,11 @@ impl Selector {
         work: impl FnOnce(&mut crate::save::Keeper) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, FlushError> {
         self.shared.start_saver();
-        self.shared.saver.ask(Instant::now() + within, work)
+        let now = Instant::now();
+        let far = now + Duration::from_secs(3600); // as long as anybody waits
+        self.shared
+            .saver
+            .ask(now.checked_add(within).unwrap_or(far), work)
     }
 
     pub(crate) fn shared(&self) -> &Shared {

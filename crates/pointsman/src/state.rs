@@ -170,6 +170,7 @@ impl OpState {
                 .backend(backend)
                 .or_else(|| calibration.backend(Backend::Scalar)),
         });
+        let at = names.len() as u8;
         let mut names = names.as_ref().clone();
         names.push(Named {
             name: name.into(),
@@ -178,7 +179,7 @@ impl OpState {
         self.names.store(Arc::new(names));
         drop(learner);
         self.unpublish();
-        Some((self.names().len() - 1) as u8)
+        Some(at)
     }
 
     /// Takes over what the store knows of this op.
@@ -306,10 +307,10 @@ impl OpState {
         let _one_writer = self.learner();
         let tag = tag(key, eligible);
         // While somebody is in quarantine, calls look often enough to see it end.
-        let most = if self.quarantine.mask() == 0 {
-            u8::MAX
-        } else {
+        let most = if self.quarantine.will_end() {
             QUARANTINE_PERIOD
+        } else {
+            u8::MAX
         };
         match pick.publish.map(|period| period.min(most)) {
             Some(period) => self
@@ -344,7 +345,7 @@ impl OpState {
         shared.touched();
     }
 
-    /// Tells everybody that a variant failed; true if it is quarantined for it.
+    /// Tells everybody that a variant failed.
     pub(crate) fn failed(
         &self,
         shared: &Shared,
@@ -352,7 +353,7 @@ impl OpState {
         panicked: bool,
         why: String,
         wasted_ns: f64,
-    ) -> bool {
+    ) {
         let now_ns = shared.clock.now_ns();
         let variant = timed.pick.variant;
         let caught = self
@@ -368,7 +369,6 @@ impl OpState {
         }
         // The cell asks again: success must be seen to count, and others must take over.
         self.unpublish();
-        caught
     }
 
     /// Notes that the reference failed: never quarantined, because nobody is behind it.
@@ -388,7 +388,9 @@ impl OpState {
         spent_ns: u64,
     ) {
         let name = self.name_of(variant);
-        if self.learner().variants()[usize::from(variant)].revision != revision {
+        // Held to the end: the verdict is about this revision and no other.
+        let learner = self.learner();
+        if learner.variants()[usize::from(variant)].revision != revision {
             return; // other code has taken its place meanwhile
         }
         match verdict {
@@ -407,6 +409,7 @@ impl OpState {
             checked.spent_ns += spent_ns;
             checked.note(workload, variant, revision, verdict);
         }
+        drop(learner);
         self.unpublish();
         shared.touched();
     }

@@ -18,6 +18,8 @@ pub(crate) const MAX_CELLS: usize = 2048;
 pub(crate) struct Expected {
     pub(crate) mean: f64,
     pub(crate) variance: f64,
+    /// Which fit it comes from.
+    pub(crate) version: u64,
 }
 
 /// One cell: where it lies and what was seen there.
@@ -31,7 +33,6 @@ pub(crate) struct Place {
     pub(crate) samples: Vec<Samples>,
     /// What neighbours say, by variant; refreshed when the model has changed.
     pub(crate) expected: Vec<Option<Expected>>,
-    pub(crate) expected_at: u64,
     /// Who was chosen last: near-ties stay with it.
     pub(crate) incumbent: Option<u8>,
     /// A run of trials under way.
@@ -124,7 +125,6 @@ impl Cells {
             work,
             samples: Vec::new(),
             expected: Vec::new(),
-            expected_at: 0,
             incumbent: None,
             burst: None,
             visits: 0,

@@ -76,8 +76,9 @@ impl Learner {
     /// What the store does not have yet: variant, cell, and the change in what is known.
     pub(crate) fn take_unsaved(&mut self) -> Vec<(u8, Cell, Costs)> {
         let mut out = Vec::new();
+        // Evicted ones first: what is newer must be the store's last.
         let evicted = self.evicted.iter_mut();
-        for place in self.cells.iter_mut().chain(evicted) {
+        for place in evicted.chain(self.cells.iter_mut()) {
             for samples in &mut place.samples {
                 if let Some(mut costs) = samples.take_unsaved() {
                     costs.flops = place.work.flops.round() as u64;

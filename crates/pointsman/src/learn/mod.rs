@@ -243,6 +243,11 @@ impl Learner {
         &self.variants
     }
 
+    /// Whether any measurement of a variant was ever accepted.
+    pub(crate) fn is_measured(&self, variant: u8) -> bool {
+        self.measured[usize::from(variant)] > 0
+    }
+
     pub(crate) fn balance_ns(&self) -> f64 {
         self.bank.balance()
     }
@@ -286,7 +291,7 @@ impl Learner {
         let typical_ns = self.typical_ns(&candidates);
         let place = self.cells.at_mut(at);
         place.visit();
-        let burst = place.burst.take().filter(|_| question.explore);
+        let burst = place.burst.take();
         let mut pick = adaptive::pick(
             &Situation {
                 candidates: &candidates,
@@ -300,6 +305,10 @@ impl Learner {
             &mut self.rng,
         );
         place.burst = pick.burst;
+        if pick.reason == Reason::FirstTry {
+            let tries = &mut self.tries[usize::from(pick.variant)];
+            *tries = tries.saturating_add(1);
+        }
         if !matches!(pick.reason, Reason::Trial | Reason::FirstTry) {
             place.incumbent = Some(pick.variant);
             pick.publish = sampling_period(place, &pick);
@@ -327,7 +336,11 @@ impl Learner {
             outliers: 0.0,
         };
         let mut pick = adaptive::pick(&situation, &mut self.bank, &mut self.rng);
-        pick.publish = Some(MAX_PERIOD);
+        // In a cell that is not known, the amount of work may decide, and it differs within a cell:
+        // such a choice is for this call only.
+        let known = self.cells.find(question.key).is_some();
+        let same = question.workload.flop_count() + question.workload.byte_count() == 0.0;
+        pick.publish = (known || same).then_some(MAX_PERIOD);
         pick
     }
 
@@ -361,9 +374,7 @@ impl Learner {
         self.account(seen);
         let fresh = self.warm & (1 << seen.variant) == 0;
         self.warm |= 1 << seen.variant;
-        if let Some(tries) = self.tries.get_mut(usize::from(seen.variant)) {
-            *tries = tries.saturating_add(1);
-        }
+        self.count_try(seen);
         let cost = match seen.cost {
             Ok(_) if fresh => return self.tally.reject(Rejection::WarmUp),
             Ok(cost) => cost,
@@ -374,7 +385,8 @@ impl Learner {
         if place.burst.is_some_and(|b| b.is_cold(seen.variant)) {
             return self.tally.reject(Rejection::WarmUp);
         }
-        self.measured[usize::from(seen.variant)] += 1;
+        let measured = &mut self.measured[usize::from(seen.variant)];
+        *measured = measured.saturating_add(1);
         let shift = self
             .basis
             .shift(seen.workload, &place.at, self.ridge.shared())
@@ -412,11 +424,24 @@ impl Learner {
     /// Notes a failed attempt and what it wasted.
     pub(crate) fn failed(&mut self, seen: &Seen<'_>, wasted_ns: f64) {
         self.tally.failures += 1;
+        self.count_try(seen);
         let at = self.enter(seen.workload, seen.key);
         self.cells.at_mut(at).of_mut(seen.variant).fail(seen.now_ns);
-        if matches!(seen.reason, Reason::Trial) {
-            self.bank.settle(seen.reserved_ns, wasted_ns);
-            self.tally.trial(wasted_ns, wasted_ns);
+        match seen.reason {
+            Reason::Trial => {
+                self.bank.settle(seen.reserved_ns, wasted_ns);
+                self.tally.trial(wasted_ns, wasted_ns);
+            }
+            Reason::FirstTry => self.tally.first_try(wasted_ns, wasted_ns),
+            _ => {}
+        }
+    }
+
+    /// First tries are counted when they are picked, so that threads cannot take more of them.
+    fn count_try(&mut self, seen: &Seen<'_>) {
+        if seen.reason != Reason::FirstTry {
+            let tries = &mut self.tries[usize::from(seen.variant)];
+            *tries = tries.saturating_add(1);
         }
     }
 
@@ -487,6 +512,9 @@ impl Learner {
         if let Some(mut gone) = gone {
             self.points -= gone.samples.iter().filter(|s| s.held() > 0).count();
             gone.expected = Vec::new();
+            if let Some(burst) = gone.burst.take() {
+                burst.refund(&mut self.bank);
+            }
             // Bounded: what a full store could not take anyway is dropped.
             if self.evicted.len() < MAX_CELLS {
                 self.evicted.push(gone);
@@ -503,7 +531,7 @@ impl Learner {
 fn reopen(place: &mut Place, changed: u8) {
     place.visits = 0;
     for samples in place.samples.iter_mut().filter(|s| s.variant != changed) {
-        samples.last_ns = 0;
+        samples.doubt();
     }
 }
 

@@ -21,6 +21,9 @@ const COLD_NS: f64 = 200.0;
 const STALE_PER_NS: f64 = 0.25 / 600e9;
 const MOST_STALE: f64 = 1.0;
 
+/// Uncertainty of what was measured before something else in the cell changed.
+const DOUBT: f64 = 0.25;
+
 /// Weight of a cell learned on another machine: twenty of them say as much as one of ours.
 const FOREIGN_WEIGHT: f64 = 0.05;
 
@@ -49,10 +52,11 @@ impl Learner {
     /// Brings up to date what neighbours say of the variants that this cell has not measured.
     pub(super) fn refresh(&mut self, at: usize, variants: u64) {
         let place = self.cells.at(at);
-        let stale = place.expected_at != self.version;
         let wanted = bits(variants)
             .filter(|v| match place.expected.get(usize::from(*v)) {
-                Some(Some(_)) => stale && place.of(*v).is_none_or(|s| s.held() == 0),
+                Some(Some(e)) => {
+                    e.version != self.version && place.of(*v).is_none_or(|s| s.held() == 0)
+                }
                 _ => true,
             })
             .fold(0, |mask, v| mask | 1u64 << v);
@@ -60,11 +64,9 @@ impl Learner {
             return;
         }
         let expected = self.expect(place, wanted);
-        let version = self.version;
         let count = self.variants.len();
         let place = self.cells.at_mut(at);
         place.expected.resize(count, None);
-        place.expected_at = version;
         for (variant, e) in expected {
             place.expected[usize::from(variant)] = Some(e);
         }
@@ -116,12 +118,21 @@ impl Learner {
                     let nothing = Prediction::default();
                     let mean = if prior > 0.0 { prior } else { nothing.mean() };
                     let variance = nothing.sd() * nothing.sd();
-                    return (variant, Expected { mean, variance });
+                    let version = self.version;
+                    return (
+                        variant,
+                        Expected {
+                            mean,
+                            variance,
+                            version,
+                        },
+                    );
                 }
                 let mean = prior + self.ridge.mean(&basis, index) + local;
                 let expected = Expected {
                     mean: mean.clamp(0.0, 32.0), // a nanosecond to a day
                     variance: (local_variance + open * own).clamp(LEAST_EXPECTED, 25.0),
+                    version: self.version,
                 };
                 (variant, expected)
             })
@@ -174,7 +185,12 @@ impl Learner {
         };
         let samples = place.of(variant).filter(|s| s.held() > 0);
         let age = samples.map_or(0.0, |s| now_ns.saturating_sub(s.last_ns) as f64);
-        let stale = (age * STALE_PER_NS).min(MOST_STALE);
+        let doubted = if samples.is_some_and(Samples::is_doubted) {
+            DOUBT
+        } else {
+            0.0
+        };
+        let stale = (age * STALE_PER_NS).min(MOST_STALE).max(doubted);
         combine(*expected, samples, stale, self.tick_ns)
     }
 
@@ -218,8 +234,11 @@ impl Learner {
                 weight: FOREIGN_WEIGHT,
             });
         }
-        let mut ridge = self.ridge.clone();
-        ridge.fit(&points, self.variants.len(), self.basis.dimension());
+        // Once plainly, and once with less weight on what that left far off.
+        let mut ridge = Ridge::default();
+        for _ in 0..2 {
+            ridge.fit(&points, self.variants.len(), self.basis.dimension());
+        }
         ridge
     }
 }

@@ -39,6 +39,8 @@ pub(crate) struct Samples {
     /// Failures here since it last served here, and until when it is left alone for them.
     fails_in_a_row: u8,
     blocked_until_ns: u64,
+    /// Something here has changed since: these samples may be of the past.
+    doubted: bool,
     /// When the last one came, in nanoseconds of the clock.
     pub(crate) last_ns: u64,
     /// Robust mean of the log costs: the median at first, then moved by clipped deviations.
@@ -75,6 +77,7 @@ impl Samples {
             failures: 0,
             fails_in_a_row: 0,
             blocked_until_ns: 0,
+            doubted: false,
             last_ns: 0,
             level: 0.0,
             weight: 0,
@@ -102,6 +105,15 @@ impl Samples {
         (self.held >= 5).then_some(z > OUTLIER)
     }
 
+    /// Notes that something has changed since the last sample.
+    pub(crate) fn doubt(&mut self) {
+        self.doubted = true;
+    }
+
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.doubted
+    }
+
     /// Robust spread of the log costs.
     pub(crate) fn spread(&self) -> f64 {
         self.spread
@@ -111,6 +123,7 @@ impl Samples {
         self.count = self.count.saturating_add(1);
         self.unsaved = self.unsaved.saturating_add(1);
         self.last_ns = now_ns;
+        self.doubted = false;
         self.fails_in_a_row = 0;
         let run = self.changed(ln_cost, tick_ns);
         if let Some(run) = run {
@@ -129,7 +142,6 @@ impl Samples {
     pub(crate) fn fail(&mut self, now_ns: u64) {
         self.failures = self.failures.saturating_add(1);
         self.unsaved_failures = self.unsaved_failures.saturating_add(1);
-        self.last_ns = now_ns;
         if self.is_blocked(now_ns) {
             return; // a call that was under way: one incident
         }

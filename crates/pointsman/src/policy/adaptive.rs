@@ -102,22 +102,27 @@ impl Burst {
                 Some((self, candidate))
             }
             None => {
-                bank.settle(self.price_ns * f64::from(self.left), 0.0);
+                self.refund(bank);
                 None
             }
         }
     }
 
+    /// Gives back what was set aside for the rest of it.
+    pub(crate) fn refund(self, bank: &mut Bank) {
+        bank.settle(self.price_ns * f64::from(self.left), 0.0);
+    }
+
     /// Whether the call just made was one of the first.
     pub(crate) fn is_cold(self, variant: u8) -> bool {
-        self.variant == variant && self.left > BURST_WARM
+        self.variant == variant && self.left >= BURST_WARM
     }
 }
 
 /// Calls shorter than this are tried in bursts: for longer ones, cold caches are noise.
 const SHORT_NS: f64 = 5_000.0;
 
-/// Trials in a burst after the first, and how many of those at the end count.
+/// Trials in a burst after the first, and how many at the end count.
 const BURST: u8 = 6;
 const BURST_WARM: u8 = 3;
 
@@ -165,6 +170,12 @@ pub(crate) fn pick(
                 return pick;
             }
         }
+    }
+    if let Some(burst) = situation
+        .burst
+        .filter(|_| !situation.explore || candidates.len() < 2)
+    {
+        burst.refund(bank);
     }
     let reason = match (candidates.len(), best.prediction.samples()) {
         (1, _) => Reason::OnlyEligible,

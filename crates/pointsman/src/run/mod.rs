@@ -6,6 +6,7 @@ mod explained;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
+use crate::cell::mix;
 use crate::decision::{Explanation, Prediction, Reason};
 use crate::eligible::WhyNot;
 use crate::error::{Attempt, BoxError, BuildError};
@@ -50,6 +51,9 @@ pub(crate) struct Inner<O: Op, K: Kind<O>> {
     conditional: u64,
     /// Whose answer may change although the workload does not.
     pub(crate) moody: u64,
+    /// Keeps published choices apart from those of handles of the same op that promise other
+    /// checks.
+    pub(crate) salt: u64,
     forced: u64,
 }
 
@@ -130,6 +134,10 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
             able: renumbered(able),
             conditional: renumbered(conditional),
             moody: renumbered(moody & able),
+            salt: match declared.check {
+                Some(_) => mix(1, u64::from(ids[declared.reference])),
+                None => 0,
+            },
             forced: renumbered(forced),
             declared,
             selector,
@@ -152,7 +160,7 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
         let workload = inner.declared.op.workload(&args);
         let eligible = inner.eligible(&workload, Some(&args));
         let key = workload.cell_key();
-        match inner.state.published(key, eligible) {
+        match inner.state.published(key ^ inner.salt, eligible) {
             Look::Serve(choice) => inner.serve(choice.variant, &workload, &mut args),
             Look::Due(choice) => {
                 inner
@@ -168,8 +176,8 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
     pub fn run_explained(&self, mut args: O::Args<'_>) -> Explained<K::Out> {
         let inner = &*self.inner;
         let workload = inner.declared.op.workload(&args);
-        let eligible = inner.eligible(&workload, Some(&args));
         let lines = inner.lines(&workload, Some(&args));
+        let eligible = inner.eligible(&workload, Some(&args));
         let (output, journey) = inner.learn(&workload, workload.cell_key(), eligible, 1, &mut args);
         let mut explanation = inner.explanation(&workload, lines, Some(&journey.pick));
         explanation.took_ns = journey.cost.ok().map(Cost::ns);
@@ -365,6 +373,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         caught: Caught,
         args: &mut O::Args<'_>,
     ) -> K::Out {
+        self.state.counters.add(id, -1); // whoever serves in the end is counted
         let eligible = self.eligible(workload, Some(args));
         let key = workload.cell_key();
         let pick = self.stand_in(id);
@@ -430,7 +439,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         loop {
             let pick = self.choose(workload, key, left, &failed);
             if failed.is_empty() {
-                self.state.publish(key, eligible, &pick);
+                self.state.publish(key ^ self.salt, eligible, &pick);
             }
             let timed = self.timed(workload, key, pick, weight);
             if pick.variant == self.reference {
