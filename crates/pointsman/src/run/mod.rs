@@ -277,9 +277,8 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
                 mask &= !(1 << id);
             }
         }
-        if self.forced != 0 && mask & self.forced != 0 {
-            mask &= self.forced;
-        }
+        let forced = mask & self.forced;
+        mask = if forced != 0 { forced } else { mask };
         if workload.preference().is_some() {
             mask = self.preferred(mask, workload);
         }
