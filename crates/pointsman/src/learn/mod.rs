@@ -50,7 +50,7 @@ const FIRST_VISITS: u32 = 32;
 
 /// What a call through the learner costs beyond the direct one, in nanoseconds: two clock readings,
 /// two short locks and the update. `bench overhead` reports it as `sampled_ns`.
-const SAMPLED_NS: f64 = 700.0;
+const SAMPLED_NS: f64 = 1_000.0;
 
 /// Share of an op's time that sampling may cost.
 const SAMPLED_SHARE: f64 = 0.01;
