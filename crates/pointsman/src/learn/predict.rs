@@ -40,7 +40,7 @@ impl Learner {
                 let mut lone = Cells::default();
                 let (at, _) = lone.enter(workload, workload.cell_key(), 1);
                 let place = lone.at(at).clone();
-                let expected = self.expect(&place, 1 << variant);
+                let expected = self.expected_of(&place, 1 << variant);
                 expected
                     .first()
                     .map(|(_, e)| combine(*e, None, 0.0, 0.0))
@@ -63,7 +63,7 @@ impl Learner {
         if wanted == 0 {
             return;
         }
-        let expected = self.expect(place, wanted);
+        let expected = self.expected_of(place, wanted);
         let count = self.variants.len();
         let place = self.cells.at_mut(at);
         place.expected.resize(count, None);
@@ -73,7 +73,7 @@ impl Learner {
     }
 
     /// Prior, linear part and neighbours of a cell, for each of the variants in the mask.
-    fn expect(&self, here: &Place, variants: u64) -> Vec<(u8, Expected)> {
+    fn expected_of(&self, here: &Place, variants: u64) -> Vec<(u8, Expected)> {
         let mut nearest: Vec<Nearest> = vec![Nearest::default(); self.variants.len()];
         for (index, place) in self.cells.iter().enumerate() {
             if place.key == here.key || place.samples.is_empty() {

@@ -65,7 +65,8 @@ impl Choice {
     }
 }
 
-/// The published choices of one op. Writers hold the learner's lock; readers hold nothing.
+/// The published choices of one op. Who publishes holds the learner's lock; who reads, or takes
+/// everything back, holds nothing.
 pub(crate) struct Published {
     sets: Box<[[AtomicU64; WAYS]; SETS]>,
 }
