@@ -1,7 +1,6 @@
 //! What a user declares: an op, its reference and its variants.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use crate::backend::Backend;
 use crate::check::{Verdict, Verify};
@@ -227,13 +226,15 @@ pub(crate) struct Variant<O: Op> {
     pub(crate) limits: Limits,
     pub(crate) when: Option<Box<Condition<O>>>,
     untouched: bool,
-    pub(crate) body: VariantBody<O>,
 }
 
 /// An op with its variants, as declared and found sound.
 pub(crate) struct Declared<O: Op, K: Kind<O>> {
     pub(crate) op: O,
     pub(crate) variants: Vec<Variant<O>>,
+    /// What each runs, apart from the rest so that a call finds it by the number it is given:
+    /// in order of declaration at first, see [`Declared::number`].
+    pub(crate) bodies: Vec<VariantBody<O>>,
     pub(crate) reference: usize,
     pub(crate) reference_body: Box<ReferenceBody<O, K>>,
     pub(crate) check: Option<Check<O>>,
@@ -248,6 +249,7 @@ pub struct OpBuilder<O: Op, K: Kind<O> = Sure> {
     selector: Selector,
     op: O,
     variants: Vec<Variant<O>>,
+    bodies: Vec<VariantBody<O>>,
     references: Vec<usize>,
     reference_body: Option<Box<ReferenceBody<O, K>>>,
     check: Option<Check<O>>,
@@ -261,6 +263,7 @@ impl<O: Op> OpBuilder<O, Sure> {
             selector,
             op,
             variants: Vec::new(),
+            bodies: Vec::new(),
             references: Vec::new(),
             reference_body: None,
             check: None,
@@ -296,6 +299,7 @@ impl<O: Op> OpBuilder<O, Sure> {
             selector: self.selector,
             op: self.op,
             variants: self.variants,
+            bodies: self.bodies,
             references,
             reference_body: Some(Box::new(move |args: &mut O::Args<'_>| {
                 body(args).map_err(Into::into)
@@ -356,8 +360,8 @@ impl<O: Op, K: Kind<O>> OpBuilder<O, K> {
             limits: Limits::default(),
             when: None,
             untouched: false,
-            body,
         });
+        self.bodies.push(body);
         self
     }
 
@@ -463,11 +467,12 @@ impl<O: Op, K: Kind<O>> OpBuilder<O, K> {
         let declared = Declared {
             op: self.op,
             variants: self.variants,
+            bodies: self.bodies,
             reference,
             reference_body,
             check: self.check,
         };
-        Handle::new(self.selector, Arc::new(declared))
+        Handle::new(self.selector, declared)
     }
 
     /// Whether names and limits make sense.
@@ -518,7 +523,7 @@ impl<O: Op, K: Kind<O>> OpBuilder<O, K> {
             return limited
                 .then(|| "the reference serves every call and can have no limits".to_owned());
         }
-        let can_fail = matches!(variant.body, VariantBody::Fallible(_));
+        let can_fail = matches!(self.bodies[index], VariantBody::Fallible(_));
         if can_fail && !variant.untouched && !self.op.may_run_again() {
             return Some(
                 "the op must not be run again after a failure, so a variant that can fail must \
@@ -544,6 +549,18 @@ pub(crate) fn valid_name(what: &'static str, name: &str) -> Result<(), BuildErro
 impl<O: Op, K: Kind<O>> Declared<O, K> {
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.variants.iter().position(|v| &*v.name == name)
+    }
+
+    /// Puts each body at its variant's number in the op's state. Numbers of variants that other
+    /// handles declare are never asked for here; the reference stands in their places.
+    pub(crate) fn number(&mut self, ids: &[u8]) {
+        let declared = std::mem::take(&mut self.bodies);
+        let last = ids.iter().copied().max().unwrap_or(0);
+        self.bodies
+            .resize_with(usize::from(last) + 1, || VariantBody::Reference);
+        for (id, body) in ids.iter().zip(declared) {
+            self.bodies[usize::from(*id)] = body;
+        }
     }
 
     /// The mode in which nobody but the reference serves.

@@ -38,8 +38,8 @@ macro_rules! large_integers {
     ($($t:ty)*) => { $(impl Feature for $t {
         #[inline]
         fn value(self) -> f64 {
-            // Signed numbers convert in one instruction; sizes fit into them.
-            i64::try_from(self).map_or(self as f64, |signed| signed as f64)
+            // Signed numbers convert in one instruction, and sizes fit into them.
+            i64::try_from(self).unwrap_or(i64::MAX) as f64
         }
         #[inline]
         fn size(self) -> u64 { u64::try_from(self).unwrap_or(u64::MAX) }

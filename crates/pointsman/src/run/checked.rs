@@ -62,7 +62,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         let Some(check) = self.declared.check else {
             return;
         };
-        let body = |args: &mut O::Args<'_>| self.run_plainly(place, args);
+        let body = |args: &mut O::Args<'_>| self.run_plainly(id, args);
         let reference =
             |args: &mut O::Args<'_>| K::into_result((self.declared.reference_body)(args));
         let case = CheckCase {

@@ -87,7 +87,7 @@ impl Journey {
 impl<O: Op, K: Kind<O>> Handle<O, K> {
     pub(crate) fn new(
         selector: Selector,
-        declared: Arc<Declared<O, K>>,
+        mut declared: Declared<O, K>,
     ) -> Result<Self, BuildError> {
         let shared = selector.shared();
         let op = declared.op.name();
@@ -127,6 +127,7 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
             ids.push(id);
             places[usize::from(id)] = i as u8;
         }
+        declared.number(&ids);
         selector.teach(&state);
         let renumbered = |mask: u64| bits(mask).fold(0u64, |m, i| m | 1 << ids[usize::from(i)]);
         let inner = Inner {
@@ -139,7 +140,7 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
                 None => 0,
             },
             forced: renumbered(forced),
-            declared,
+            declared: Arc::new(declared),
             selector,
             state,
             ids,
@@ -158,8 +159,9 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
     pub fn run(&self, mut args: O::Args<'_>) -> K::Out {
         let inner = &*self.inner;
         let workload = inner.declared.op.workload(&args);
-        let eligible = inner.eligible(&workload, Some(&args));
+        // Before anything else sees the workload: what is constant in it folds away.
         let key = workload.cell_key();
+        let eligible = inner.eligible(&workload, Some(&args));
         match inner.state.published(key ^ inner.salt, eligible) {
             Look::Serve(choice) => inner.serve(choice.variant, &workload, &mut args),
             Look::Due(choice) => {
@@ -271,21 +273,32 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
     /// conditions count as met.
     #[inline]
     pub(crate) fn eligible(&self, workload: &Workload, args: Option<&O::Args<'_>>) -> u64 {
+        let choosy = workload.preference().is_some();
         let mut mask = self.able & !self.state.quarantine.mask();
-        for id in bits(mask & self.conditional) {
-            if self.why_not(self.place(id), workload, args).is_some() {
-                mask &= !(1 << id);
-            }
+        if mask & self.conditional != 0 {
+            mask = self.met(mask, workload, args);
         }
         let forced = mask & self.forced;
         mask = if forced != 0 { forced } else { mask };
-        if workload.preference().is_some() {
+        if choosy {
             mask = self.preferred(mask, workload);
         }
         if mask == 0 { 1 << self.reference } else { mask }
     }
 
+    /// Those of the mask whose conditions this call meets.
+    #[inline(never)]
+    fn met(&self, mut mask: u64, workload: &Workload, args: Option<&O::Args<'_>>) -> u64 {
+        for id in bits(mask & self.conditional) {
+            if self.why_not(self.place(id), workload, args).is_some() {
+                mask &= !(1 << id);
+            }
+        }
+        mask
+    }
+
     /// Those of the mask on the backend that the call prefers; all of them if it has none there.
+    #[cold]
     fn preferred(&self, mask: u64, workload: &Workload) -> u64 {
         let fits = |id: &u8| {
             Some(self.declared.variants[self.place(*id)].backend) == workload.preference()
@@ -316,7 +329,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
     #[inline(always)]
     pub(crate) fn serve(&self, id: u8, workload: &Workload, args: &mut O::Args<'_>) -> K::Out {
         let inside = Inside::enter();
-        let result = match &self.declared.variants[self.place(id)].body {
+        let result = match &self.declared.bodies[usize::from(id)] {
             VariantBody::Sure(body) => guard::attempt_sure(|| body(args)),
             VariantBody::Fallible(body) => guard::attempt(|| body(args)),
             VariantBody::Reference => {
@@ -338,12 +351,12 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
 
     /// Runs a variant, and turns whatever goes wrong into a value.
     fn attempt(&self, id: u8, args: &mut O::Args<'_>) -> Result<O::Output, Caught> {
-        guard::attempt(|| self.run_plainly(self.place(id), args))
+        guard::attempt(|| self.run_plainly(id, args))
     }
 
     /// Runs a variant as it is.
-    fn run_plainly(&self, place: usize, args: &mut O::Args<'_>) -> Result<O::Output, BoxError> {
-        match &self.declared.variants[place].body {
+    fn run_plainly(&self, id: u8, args: &mut O::Args<'_>) -> Result<O::Output, BoxError> {
+        match &self.declared.bodies[usize::from(id)] {
             VariantBody::Sure(body) => Ok(body(args)),
             VariantBody::Fallible(body) => body(args),
             VariantBody::Reference => K::into_result((self.declared.reference_body)(args)),
@@ -592,6 +605,6 @@ impl<O: Op, K: Kind<O>> Single<O, K> {
                 format!("variant {:?} may not serve this call: {why}", variant.name).into(),
             );
         }
-        inner.run_plainly(self.place, &mut args)
+        inner.run_plainly(inner.ids[self.place], &mut args)
     }
 }
