@@ -28,14 +28,11 @@ pub(crate) fn explanation(
 ) -> Explanation {
     let now_ns = shared.clock.now_ns();
     let mut learner = state.learner();
-    let candidate = |learner: &mut crate::learn::Learner, line: &Line| Candidate {
-        prediction: learner.predict(workload, line.id, now_ns),
-        measured: learner.is_measured(line.id),
-        ..Candidate::unknown(line.id)
-    };
+    let asked = lines.iter().fold(0, |mask, line| mask | 1u64 << line.id);
+    let (known, common) = learner.predict(workload, asked, now_ns);
     let all: Vec<Candidate> = lines
         .iter()
-        .map(|line| candidate(&mut learner, line))
+        .filter_map(|line| known.iter().find(|c| c.variant == line.id).copied())
         .collect();
     let may = |(line, _): &(&Line, &Candidate)| line.why_not.is_none();
     let eligible: Vec<Candidate> = lines
@@ -78,7 +75,7 @@ pub(crate) fn explanation(
         None => Reason::Prior,
     };
     let sure = |id: u8| match eligible.iter().find(|c| c.variant == id) {
-        Some(candidate) => confidence(candidate, &eligible),
+        Some(candidate) => confidence(candidate, &eligible, common),
         None => 0.0,
     };
     let variants: Vec<VariantReport> = lines

@@ -16,6 +16,11 @@ const COLUMN: f64 = 0.7;
 /// How far apart two categories are, squared, in standard deviations of a feature.
 const MISMATCH2: f64 = 9.0;
 
+/// Landmarks, how far each reaches, and the cells there must be before there are any.
+const LANDMARKS: usize = 16;
+const REACH: f64 = 2.0;
+const LEAST_SURVEYED: usize = 24;
+
 /// A category: which code it is of (4 = dtype, flags and location together), and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Column(u8, u64);
@@ -27,15 +32,26 @@ pub(crate) struct Basis {
     columns: Vec<Column>,
     /// Spread of each coordinate over the cells.
     spread: Vec<f64>,
+    landmarks: Vec<Landmark>,
+    /// Cells there were when the landmarks were chosen.
+    surveyed: usize,
+}
+
+/// A cell from which costs may bend: what is linear near the middle of the cells seldom is at their
+/// edges, and a few cells far out would tilt the slopes of all.
+#[derive(Clone, Debug)]
+struct Landmark {
+    cell: Cell,
+    at: Vec<f64>,
 }
 
 impl Basis {
     /// Numbers in a basis vector.
     pub(crate) fn dimension(&self) -> usize {
-        1 + self.origin.len() + self.columns.len()
+        1 + self.origin.len() + self.landmarks.len() + self.columns.len()
     }
 
-    /// Numeric features.
+    /// Numeric features: the numbers that follow the first.
     pub(crate) fn features(&self) -> usize {
         self.origin.len()
     }
@@ -73,12 +89,43 @@ impl Basis {
         }
     }
 
+    /// Chooses the landmarks anew each time there are half as many cells again: each as far as can
+    /// be from those before it.
+    pub(crate) fn survey<'a>(&mut self, places: impl Iterator<Item = &'a Place> + Clone) {
+        let count = places.clone().count();
+        if 2 * count < 3 * self.surveyed || count < LEAST_SURVEYED {
+            return;
+        }
+        self.surveyed = count;
+        self.landmarks.clear();
+        let mut apart: Vec<(f64, &Place)> = places.map(|p| (f64::INFINITY, p)).collect();
+        let mut next = apart[0].1;
+        for _ in 0..LANDMARKS {
+            self.landmarks.push(Landmark {
+                cell: next.cell,
+                at: next.at.clone(),
+            });
+            let mut farthest = (0.0, next);
+            for (distance, place) in &mut apart {
+                *distance = distance.min(self.distance(next, place));
+                if *distance > farthest.0 {
+                    farthest = (*distance, *place);
+                }
+            }
+            next = farthest.1;
+        }
+    }
+
     /// The basis vector of a cell.
     pub(crate) fn vector(&self, cell: &Cell, at: &[f64]) -> Vec<f64> {
         let mut out = Vec::with_capacity(self.dimension());
         out.push(1.0);
         for (j, origin) in self.origin.iter().enumerate() {
             out.push(at.get(j).map_or(0.0, |x| (x - origin) / OCTAVES));
+        }
+        for landmark in &self.landmarks {
+            let distance = self.apart((&landmark.cell, &landmark.at), (cell, at));
+            out.push((-distance / REACH).exp());
         }
         let held: [Option<Column>; 5] = {
             let mut all = columns(cell);
@@ -105,18 +152,23 @@ impl Basis {
             .sum()
     }
 
-    /// Squared distance of two cells, in spreads.
-    pub(crate) fn distance2(&self, a: &Place, b: &Place) -> f64 {
+    /// Distance of two cells: root mean square over the features, in spreads.
+    pub(crate) fn distance(&self, a: &Place, b: &Place) -> f64 {
+        self.apart((&a.cell, &a.at), (&b.cell, &b.at))
+    }
+
+    fn apart(&self, (a, a_at): (&Cell, &[f64]), (b, b_at): (&Cell, &[f64])) -> f64 {
         let mut sum = 0.0;
-        for ((x, y), spread) in a.at.iter().zip(&b.at).zip(&self.spread) {
+        for ((x, y), spread) in a_at.iter().zip(b_at).zip(&self.spread) {
             let d = (x - y) / spread;
             sum += d * d;
         }
-        if a.cell.kind() != b.cell.kind() {
+        if a.kind() != b.kind() {
             sum += MISMATCH2;
         }
-        let codes = a.cell.codes().iter().zip(b.cell.codes());
-        sum + MISMATCH2 * codes.filter(|(x, y)| x != y).count() as f64
+        let codes = a.codes().iter().zip(b.codes());
+        sum += MISMATCH2 * codes.filter(|(x, y)| x != y).count() as f64;
+        (sum / self.origin.len().max(1) as f64).sqrt()
     }
 }
 

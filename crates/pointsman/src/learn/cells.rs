@@ -13,13 +13,22 @@ use crate::workload::Workload;
 /// over, and a scan of all of them takes some 10 µs, once per new cell.
 pub(crate) const MAX_CELLS: usize = 2048;
 
-/// What is predicted for a variant in a cell from everything but the cell's own samples.
-#[derive(Clone, Copy, Debug)]
+/// What everything but a cell's own samples says of it.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Expected {
-    pub(crate) mean: f64,
-    pub(crate) variance: f64,
     /// Which fit it comes from.
     pub(crate) version: u64,
+    /// Variance of what all variants have in common: how dear calls are here, whoever serves.
+    pub(crate) shared: f64,
+    /// By variant; `None` if nobody has asked.
+    pub(crate) own: Vec<Option<Own>>,
+}
+
+/// The same of one variant: mean log cost, and the variance that is its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Own {
+    pub(crate) mean: f64,
+    pub(crate) variance: f64,
 }
 
 /// One cell: where it lies and what was seen there.
@@ -31,14 +40,15 @@ pub(crate) struct Place {
     pub(crate) at: Vec<f64>,
     pub(crate) work: Work,
     pub(crate) samples: Vec<Samples>,
-    /// What neighbours say, by variant; refreshed when the model has changed.
-    pub(crate) expected: Vec<Option<Expected>>,
+    /// What neighbours say; refreshed when the model has changed.
+    pub(crate) expected: Expected,
     /// Who was chosen last: near-ties stay with it.
     pub(crate) incumbent: Option<u8>,
     /// A run of trials under way.
     pub(crate) burst: Option<Burst>,
-    /// Calls that came past the learner.
+    /// Calls that came past the learner, and calls that they stand for.
     pub(crate) visits: u32,
+    pub(crate) calls: f64,
     used: bool,
 }
 
@@ -53,11 +63,11 @@ impl Place {
         self.samples.iter().find(|s| s.variant == variant)
     }
 
-    pub(crate) fn of_mut(&mut self, variant: u8) -> &mut Samples {
+    pub(crate) fn of_mut(&mut self, variant: u8, spread: f64) -> &mut Samples {
         let at = match self.samples.iter().position(|s| s.variant == variant) {
             Some(at) => at,
             None => {
-                self.samples.push(Samples::new(variant));
+                self.samples.push(Samples::new(variant, spread));
                 self.samples.len() - 1
             }
         };
@@ -124,10 +134,11 @@ impl Cells {
             key,
             work,
             samples: Vec::new(),
-            expected: Vec::new(),
+            expected: Expected::default(),
             incumbent: None,
             burst: None,
             visits: 0,
+            calls: 0.0,
             used: false,
         };
         if self.places.len() < limit.clamp(1, MAX_CELLS) {

@@ -32,6 +32,12 @@ impl Cholesky {
         }
     }
 
+    /// Half the logarithm of the matrix's determinant.
+    pub(crate) fn half_ln_determinant(&self) -> f64 {
+        let diagonal = (0..self.size).map(|i| self.lower[i * self.size + i]);
+        diagonal.map(f64::ln).sum()
+    }
+
     /// Solves `L y = b` in place.
     pub(crate) fn forward(&self, b: &mut [f64]) {
         for i in 0..self.size {

@@ -99,7 +99,7 @@ impl Learner {
         self.warm &= !(1 << variant);
         for place in self.cells.iter_mut() {
             place.samples.retain(|s| s.variant != variant);
-            place.expected.clear();
+            place.expected = super::Expected::default();
         }
         for place in &mut self.evicted {
             place.samples.retain(|s| s.variant != variant);

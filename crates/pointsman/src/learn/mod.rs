@@ -18,6 +18,7 @@ mod predict;
 pub(crate) mod published;
 mod ridge;
 mod samples;
+mod scales;
 mod tally;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -25,9 +26,10 @@ use rand_xoshiro::rand_core::SeedableRng;
 
 pub(crate) use self::bank::Bank;
 use self::basis::Basis;
-use self::cells::{Cells, MAX_CELLS, Place};
+use self::cells::{Cells, Expected, MAX_CELLS, Place};
 use self::ridge::Ridge;
 use self::samples::{News, Samples};
+use self::scales::Search;
 pub(crate) use self::tally::Tally;
 use crate::backend::Backend;
 use crate::cell::Cell;
@@ -179,6 +181,7 @@ pub(crate) struct Learner {
     evicted: Vec<Place>,
     basis: Basis,
     ridge: Ridge,
+    search: Search,
     /// Whether the cost model explains the costs.
     trust_prior: bool,
     version: u64,
@@ -188,6 +191,10 @@ pub(crate) struct Learner {
     /// Times each variant was tried, in this and former processes, and accepted measurements.
     tries: Vec<u32>,
     measured: Vec<u32>,
+    /// Spread of each one's samples in a cell.
+    noise: Vec<f64>,
+    /// Cells in which each was measured, as of the last fit.
+    measured_in: Vec<u32>,
     /// Variants whose warm-up is behind them.
     warm: u64,
     /// Share of all samples that are far too slow.
@@ -213,6 +220,7 @@ impl Learner {
             evicted: Vec::new(),
             basis: Basis::default(),
             ridge: Ridge::default(),
+            search: Search::default(),
             trust_prior: true,
             version: 1,
             points: 0,
@@ -220,6 +228,8 @@ impl Learner {
             bank: Bank::new(budget),
             tries: Vec::new(),
             measured: Vec::new(),
+            measured_in: Vec::new(),
+            noise: Vec::new(),
             warm: 0,
             outliers: FIRST_OUTLIERS,
             lately: [0.0; 64],
@@ -237,6 +247,8 @@ impl Learner {
         self.variants.push(known);
         self.tries.push(0);
         self.measured.push(0);
+        self.measured_in.push(0);
+        self.noise.push(samples::FIRST_SPREAD);
     }
 
     pub(crate) fn variants(&self) -> &[Known] {
@@ -272,22 +284,13 @@ impl Learner {
         self.refresh(at, question.eligible);
         let mut candidates = std::mem::take(&mut self.scratch);
         candidates.clear();
-        for variant in bits(question.eligible) {
-            let samples = self.cells.at(at).of(variant);
-            if samples.is_some_and(|s| s.is_blocked(question.now_ns)) {
-                continue;
-            }
-            candidates.push(Candidate {
-                variant,
-                prediction: self.predicted(at, variant, question.now_ns),
-                tries: self.tries[usize::from(variant)],
-                measured: self.measured[usize::from(variant)] > 0,
-            });
-        }
-        if candidates.is_empty() {
-            // All of them fail here: somebody must serve.
-            candidates.extend(bits(question.eligible).map(Candidate::unknown));
-        }
+        let place = self.cells.at(at);
+        let blocked = |s: &&Samples| s.is_blocked(question.now_ns);
+        let blocked = place.samples.iter().filter(blocked);
+        let able = blocked.fold(question.eligible, |mask, s| mask & !(1 << s.variant));
+        // If all of them fail here, somebody must serve.
+        let able = if able == 0 { question.eligible } else { able };
+        let shared = self.outlook(place, able, question.now_ns, &mut candidates);
         let typical_ns = self.typical_ns(&candidates);
         let place = self.cells.at_mut(at);
         place.visit();
@@ -295,6 +298,9 @@ impl Learner {
         let mut pick = adaptive::pick(
             &Situation {
                 candidates: &candidates,
+                shared,
+                visits: place.calls,
+                calls: self.served as f64,
                 incumbent: place.incumbent,
                 explore: question.explore,
                 typical_ns,
@@ -302,7 +308,6 @@ impl Learner {
                 outliers: self.outliers,
             },
             &mut self.bank,
-            &mut self.rng,
         );
         place.burst = pick.burst;
         if pick.reason == Reason::FirstTry {
@@ -320,22 +325,19 @@ impl Learner {
     /// Chooses the lowest prediction and changes nothing, so that decisions do not depend on the
     /// calls before.
     fn decide_frozen(&mut self, question: &Question<'_>) -> Pick {
-        let candidates: Vec<Candidate> = bits(question.eligible)
-            .map(|variant| Candidate {
-                prediction: self.predict(question.workload, variant, 0),
-                measured: self.measured[usize::from(variant)] > 0,
-                ..Candidate::unknown(variant)
-            })
-            .collect();
+        let (candidates, shared) = self.predict(question.workload, question.eligible, 0);
         let situation = Situation {
             candidates: &candidates,
+            shared,
+            visits: 0.0,
+            calls: 0.0,
             incumbent: None,
             explore: false,
             typical_ns: None,
             burst: None,
             outliers: 0.0,
         };
-        let mut pick = adaptive::pick(&situation, &mut self.bank, &mut self.rng);
+        let mut pick = adaptive::pick(&situation, &mut self.bank);
         // In a cell that is not known, the amount of work may decide, and it differs within a cell:
         // such a choice is for this call only.
         let known = self.cells.find(question.key).is_some();
@@ -395,14 +397,19 @@ impl Learner {
         // Within a cell, work differs by a few percent a feature; more is another kind of call.
         let shift = shift.clamp(-MOST_SHIFT, MOST_SHIFT);
         let place = self.cells.at_mut(at);
-        let samples = place.of_mut(seen.variant);
+        let noise = &mut self.noise[usize::from(seen.variant)];
+        let samples = place.of_mut(seen.variant, *noise);
         if let Some(outlier) = samples.is_outlier(cost.ln() - shift) {
             self.outliers += (f64::from(outlier) - self.outliers) / OUTLIER_MEMORY;
         }
         let news = samples.add(cost.ln() - shift, seen.now_ns, self.tick_ns);
         let held = samples.held();
+        if let Some(spread) = samples.measured_spread() {
+            *noise += 0.03 * (spread - *noise);
+        }
         match news {
             News::First => {
+                self.measured_in[usize::from(seen.variant)] += 1;
                 self.points += 1;
                 self.changed += 1;
             }
@@ -415,6 +422,7 @@ impl Learner {
             News::Same if held == 3 => self.changed += 1,
             News::Same => {}
         }
+        self.cells.at_mut(at).calls += seen.weight as f64;
         self.judge(at, seen);
         if self.changed > self.points / 8 {
             self.fit();
@@ -426,7 +434,9 @@ impl Learner {
         self.tally.failures += 1;
         self.count_try(seen);
         let at = self.enter(seen.workload, seen.key);
-        self.cells.at_mut(at).of_mut(seen.variant).fail(seen.now_ns);
+        let noise = self.noise[usize::from(seen.variant)];
+        let place = self.cells.at_mut(at);
+        place.of_mut(seen.variant, noise).fail(seen.now_ns);
         match seen.reason {
             Reason::Trial => {
                 self.bank.settle(seen.reserved_ns, wasted_ns);
@@ -511,7 +521,7 @@ impl Learner {
         let (at, gone) = self.cells.enter(workload, key, MAX_CELLS);
         if let Some(mut gone) = gone {
             self.points -= gone.samples.iter().filter(|s| s.held() > 0).count();
-            gone.expected = Vec::new();
+            gone.expected = Expected::default();
             if let Some(burst) = gone.burst.take() {
                 burst.refund(&mut self.bank);
             }

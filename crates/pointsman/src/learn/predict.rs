@@ -1,13 +1,20 @@
-//! What a variant is expected to cost in a cell, and how sure that is.
+//! What variants are expected to cost in a cell, and how sure that is.
 
-use super::cells::{Cells, Expected, Place};
-use super::neighbours::{Nearest, Neighbour};
+use super::cells::{Cells, Expected, Own, Place};
+use super::neighbours::{Local, Nearest, Neighbour};
 use super::ridge::{Point, Ridge};
 use super::samples::Samples;
+use super::scales::{Witness, Witnesses};
 use super::{Known, Learner, Work, bits};
 use crate::decision::Prediction;
-use crate::policy::adaptive;
+use crate::policy::adaptive::{self, Candidate};
 use crate::workload::Workload;
+use rand::RngExt;
+
+/// Distance beyond which the form of the model is a guess, and how wrong it may be per unit of
+/// distance, in log units.
+const NEAR_BY: f64 = 0.5;
+const FAR_OFF: f64 = 0.7;
 
 /// Least variance of what is expected of a cell without its own samples: 5 %.
 const LEAST_EXPECTED: f64 = 0.0025;
@@ -27,116 +34,138 @@ const DOUBT: f64 = 0.25;
 /// Weight of a cell learned on another machine: twenty of them say as much as one of ours.
 const FOREIGN_WEIGHT: f64 = 0.05;
 
+/// Measurements that judge the scales each time, and how many of them lie near each other.
+const WITNESSES: usize = 64;
+const CLUSTER: usize = 8;
+
+/// Steps that they may make at a time.
+const STEPS: usize = 3;
+
 impl Learner {
-    /// What is expected of a variant for a workload, without changing anything but caches.
-    pub(crate) fn predict(&mut self, workload: &Workload, variant: u8, now_ns: u64) -> Prediction {
-        match self.cells.find(workload.cell_key()) {
+    /// What is expected of variants for a workload, without changing anything but caches; and the
+    /// variance that they share.
+    pub(crate) fn predict(
+        &mut self,
+        workload: &Workload,
+        variants: u64,
+        now_ns: u64,
+    ) -> (Vec<Candidate>, f64) {
+        let mut candidates = Vec::new();
+        let shared = match self.cells.find(workload.cell_key()) {
             Some(at) => {
-                self.refresh(at, 1 << variant);
-                self.predicted(at, variant, now_ns)
+                self.refresh(at, variants);
+                self.outlook(self.cells.at(at), variants, now_ns, &mut candidates)
             }
             None => {
                 // A cell nobody has called: predict without making it known.
                 let mut lone = Cells::default();
                 let (at, _) = lone.enter(workload, workload.cell_key(), 1);
-                let place = lone.at(at).clone();
-                let expected = self.expected_of(&place, 1 << variant);
-                expected
-                    .first()
-                    .map(|(_, e)| combine(*e, None, 0.0, 0.0))
-                    .unwrap_or_default()
+                lone.at_mut(at).expected = self.expected_of(lone.at(at), variants);
+                self.outlook(lone.at(at), variants, now_ns, &mut candidates)
             }
-        }
+        };
+        (candidates, shared)
     }
 
-    /// Brings up to date what neighbours say of the variants that this cell has not measured.
+    /// Brings up to date what neighbours say of a cell that has not measured all of the variants.
     pub(super) fn refresh(&mut self, at: usize, variants: u64) {
         let place = self.cells.at(at);
-        let wanted = bits(variants)
-            .filter(|v| match place.expected.get(usize::from(*v)) {
-                Some(Some(e)) => {
-                    e.version != self.version && place.of(*v).is_none_or(|s| s.held() == 0)
-                }
-                _ => true,
-            })
-            .fold(0, |mask, v| mask | 1u64 << v);
-        if wanted == 0 {
+        let expected = &place.expected;
+        let known = |v: u8| {
+            expected
+                .own
+                .get(usize::from(v))
+                .is_some_and(Option::is_some)
+        };
+        let measured = |v: u8| place.of(v).is_some_and(|s| s.held() > 0);
+        // A cell that is called often rests on its own samples: it hears news ever more rarely.
+        let busy = place.visits > 4 && !place.visits.is_power_of_two();
+        let current = busy || expected.version == self.version || bits(variants).all(measured);
+        if current && bits(variants).all(known) {
             return;
         }
-        let expected = self.expected_of(place, wanted);
-        let count = self.variants.len();
-        let place = self.cells.at_mut(at);
-        place.expected.resize(count, None);
-        for (variant, e) in expected {
-            place.expected[usize::from(variant)] = Some(e);
-        }
+        let asked = bits((1u64 << self.variants.len().min(63)) - 1).filter(|v| known(*v));
+        let variants = asked.fold(variants, |mask, v| mask | 1 << v);
+        self.cells.at_mut(at).expected = self.expected_of(self.cells.at(at), variants);
     }
 
     /// Prior, linear part and neighbours of a cell, for each of the variants in the mask.
-    fn expected_of(&self, here: &Place, variants: u64) -> Vec<(u8, Expected)> {
-        let mut nearest: Vec<Nearest> = vec![Nearest::default(); self.variants.len()];
+    fn expected_of(&self, here: &Place, variants: u64) -> Expected {
+        let asked: Vec<u8> = bits(variants)
+            .filter(|v| usize::from(*v) < self.variants.len())
+            .collect();
+        let mut own = vec![None; self.variants.len()];
+        if self.points == 0 && self.foreign.is_empty() {
+            // Nothing has been measured: the cost model, or nothing at all.
+            let nothing = Prediction::default();
+            for variant in asked {
+                let prior = self.prior(variant, &here.work);
+                own[usize::from(variant)] = Some(Own {
+                    mean: if prior > 0.0 { prior } else { nothing.mean() },
+                    variance: nothing.sd() * nothing.sd(),
+                });
+            }
+            return Expected {
+                version: self.version,
+                shared: 0.0,
+                own,
+            };
+        }
+        let mut nearest = vec![Nearest::of(asked.len()); self.variants.len()];
         for (index, place) in self.cells.iter().enumerate() {
             if place.key == here.key || place.samples.is_empty() {
                 continue;
             }
-            let distance2 = self.basis.distance2(here, place);
+            let distance = self.basis.distance(here, place);
             let measured = place.samples.iter().filter(|s| s.held() > 0);
             for samples in measured.filter(|s| variants & (1 << s.variant) != 0) {
                 let list = &mut nearest[usize::from(samples.variant)];
-                if list.wants(distance2) {
+                if list.wants(distance) {
                     list.offer(Neighbour {
-                        distance2,
+                        distance,
                         cell: index as u32,
+                        variant: samples.variant,
                         residual: 0.0,
-                        variance: own_variance(samples, self.tick_ns),
+                        variance: heard_variance(samples, self.tick_ns),
                     });
                 }
             }
         }
+        let apart: Vec<f64> = nearest.iter().map(Nearest::distance).collect();
+        let mut points: Vec<Neighbour> = nearest.into_iter().flat_map(Nearest::into_kept).collect();
+        let scales = &self.search.scales;
+        let usual = scales.shared() + scales.own() + scales.nugget();
+        for point in &mut points {
+            let place = self.cells.at(point.cell as usize);
+            point.residual = self.residual(place, point.variant);
+            // One or two samples far from everything else are more likely outliers than the truth.
+            let few = place.of(point.variant).is_some_and(|s| s.held() < 3);
+            let square = point.residual * point.residual;
+            if few && square > 4.0 * usual {
+                point.variance += square / 4.0;
+            }
+        }
+        let local = Local::at(&points, &asked, scales, |a, b| {
+            let (a, b) = (self.cells.at(a as usize), self.cells.at(b as usize));
+            self.basis.distance(a, b)
+        });
         let basis = self.basis.vector(&here.cell, &here.at);
-        let misfit = self.ridge.misfit();
-        bits(variants)
-            .filter(|v| usize::from(*v) < self.variants.len())
-            .map(|variant| {
-                let index = usize::from(variant);
-                let list = &mut nearest[index];
-                list.each(|neighbour| {
-                    let place = self.cells.at(neighbour.cell as usize);
-                    neighbour.residual = self.residual(place, variant);
-                });
-                let (local, local_variance) =
-                    list.residual(misfit, self.basis.features(), |a, b| {
-                        let (a, b) = (self.cells.at(a as usize), self.cells.at(b as usize));
-                        self.basis.distance2(a, b)
-                    });
-                // Where neighbours explain the misfit, they also pin down the linear part.
-                let open = local_variance / (misfit * misfit);
-                let own = self.ridge.own_variance(&basis, index);
-                let prior = self.prior(variant, &here.work);
-                if self.points == 0 && self.foreign.is_empty() {
-                    // Nothing has been measured: the cost model, or nothing at all.
-                    let nothing = Prediction::default();
-                    let mean = if prior > 0.0 { prior } else { nothing.mean() };
-                    let variance = nothing.sd() * nothing.sd();
-                    let version = self.version;
-                    return (
-                        variant,
-                        Expected {
-                            mean,
-                            variance,
-                            version,
-                        },
-                    );
-                }
-                let mean = prior + self.ridge.mean(&basis, index) + local;
-                let expected = Expected {
-                    mean: mean.clamp(0.0, 32.0), // a nanosecond to a day
-                    variance: (local_variance + open * own).clamp(LEAST_EXPECTED, 25.0),
-                    version: self.version,
-                };
-                (variant, expected)
-            })
-            .collect()
+        for (variant, (residual, variance)) in asked.into_iter().zip(local.own) {
+            let index = usize::from(variant);
+            let mean = self.prior(variant, &here.work) + self.ridge.mean(&basis, index) + residual;
+            // Where neighbours explain the misfit, they also pin down the linear part.
+            let open = ((variance + local.shared) / usual).min(1.0);
+            let linear = open * self.ridge.own_variance(&basis, index);
+            own[index] = Some(Own {
+                mean: mean.clamp(0.0, 32.0), // a nanosecond to a day
+                variance: (variance + linear + far(apart[index])).clamp(LEAST_EXPECTED, 25.0),
+            });
+        }
+        Expected {
+            version: self.version,
+            shared: local.shared,
+            own,
+        }
     }
 
     /// What the linear part misses in a cell.
@@ -178,35 +207,147 @@ impl Learner {
             .ln()
     }
 
-    pub(super) fn predicted(&self, at: usize, variant: u8, now_ns: u64) -> Prediction {
-        let place = self.cells.at(at);
-        let Some(Some(expected)) = place.expected.get(usize::from(variant)) else {
-            return Prediction::default();
-        };
-        let samples = place.of(variant).filter(|s| s.held() > 0);
-        let age = samples.map_or(0.0, |s| now_ns.saturating_sub(s.last_ns) as f64);
-        let doubted = if samples.is_some_and(Samples::is_doubted) {
-            DOUBT
-        } else {
-            0.0
-        };
-        let stale = (age * STALE_PER_NS).min(MOST_STALE).max(doubted);
-        combine(*expected, samples, stale, self.tick_ns)
+    /// What is expected of variants in a cell, from its neighbours and its own samples. Fills in
+    /// the candidates; returns the variance that they share.
+    ///
+    /// A cell is as dear as its features say times `e^f`, whoever serves: `f` is known as well as
+    /// neighbours agree, and better with each sample of any variant here. So a variant's log cost is
+    /// its mean plus its loading times `f` plus an error of its own, and the loading is 1 if it was
+    /// never measured here and goes to 0 with its samples.
+    pub(super) fn outlook(
+        &self,
+        place: &Place,
+        variants: u64,
+        now_ns: u64,
+        candidates: &mut Vec<Candidate>,
+    ) -> f64 {
+        let expected = &place.expected;
+        let own = |v: u8| expected.own.get(usize::from(v)).copied().flatten();
+        let (mut precision, mut pull) = (1.0 / expected.shared.max(1e-9), 0.0);
+        let first = candidates.len();
+        for variant in bits(variants) {
+            let Some(own) = own(variant) else {
+                candidates.push(Candidate {
+                    tries: self.tries[usize::from(variant)],
+                    measured: self.is_measured(variant),
+                    ..Candidate::unknown(variant)
+                });
+                continue;
+            };
+            let samples = place.of(variant).filter(|s| s.held() > 0);
+            let mut candidate = Candidate {
+                variant,
+                prediction: Prediction::default(),
+                mean: own.mean,
+                loading: 1.0,
+                own: own.variance,
+                noise: self.noise[usize::from(variant)].powi(2),
+                tries: self.tries[usize::from(variant)],
+                points: self.measured_in[usize::from(variant)],
+                measured: self.is_measured(variant),
+            };
+            if let Some(samples) = samples {
+                let deviation = samples.level() - own.mean;
+                let mut noise = own_variance(samples, self.outliers, self.tick_ns);
+                let mut far = own.variance;
+                let surprise = deviation.powi(2) / (9.0 * (noise + far + expected.shared));
+                if samples.held() < 3 {
+                    // One or two samples far from all expectation are more likely outliers than
+                    // the truth;
+                    noise *= 1.0 + surprise;
+                } else {
+                    // three or more, and it is the expectation that was wrong.
+                    far *= 1.0 + surprise * surprise;
+                }
+                precision += (far + noise).recip();
+                pull += deviation / (far + noise);
+                candidate.loading = noise / (far + noise);
+                candidate.mean += (1.0 - candidate.loading) * deviation;
+                candidate.own = far * candidate.loading;
+                candidate.noise = samples.spread().powi(2);
+                let age = now_ns.saturating_sub(samples.last_ns) as f64;
+                let doubted = if samples.is_doubted() { DOUBT } else { 0.0 };
+                let stale = (age * STALE_PER_NS).min(MOST_STALE).max(doubted);
+                candidate.own += stale * stale;
+                candidate.prediction = Prediction::new(0.0, 0.0, samples.held());
+            }
+            candidates.push(candidate);
+        }
+        let shared = precision.recip();
+        for candidate in &mut candidates[first..] {
+            candidate.mean += candidate.loading * pull * shared;
+            let sd = (candidate.own + candidate.loading.powi(2) * shared).sqrt();
+            let samples = candidate.prediction.samples();
+            candidate.prediction = Prediction::new(candidate.mean, sd, samples);
+        }
+        shared
     }
 
     /// Fits the linear part anew, from the levels of all cells: on top of the cost model, and
     /// without it. Amounts of work that do not explain the costs are not used.
     pub(super) fn fit(&mut self) {
         self.basis.measure(self.cells.iter());
-        let with = self.fitted(true);
-        let without = self.fitted(false);
-        self.trust_prior = with.misfit() <= without.misfit();
+        self.basis.survey(self.cells.iter());
+        let (with, misfit_with) = self.fitted(true);
+        let (without, misfit_without) = self.fitted(false);
+        self.trust_prior = misfit_with <= misfit_without;
         self.ridge = if self.trust_prior { with } else { without };
         self.version += 1;
         self.changed = 0;
+        self.rescale();
     }
 
-    fn fitted(&self, trust_prior: bool) -> Ridge {
+    /// Asks some of the measurements what they think of the scales.
+    fn rescale(&mut self) {
+        let mut points: Vec<(u32, u8)> = Vec::with_capacity(self.points);
+        for (cell, place) in self.cells.iter().enumerate() {
+            let measured = place.samples.iter().filter(|s| s.held() > 0);
+            points.extend(measured.map(|s| (cell as u32, s.variant)));
+        }
+        if points.len() < 4 {
+            return;
+        }
+        // Some from everywhere, some from near each other.
+        let mut chosen: Vec<(u32, u8)> = Vec::new();
+        if points.len() <= WITNESSES {
+            chosen.clone_from(&points);
+        } else {
+            while chosen.len() < WITNESSES {
+                let first = points[self.rng.random_range(0..points.len())];
+                let here = self.cells.at(first.0 as usize);
+                let mut near: Vec<(f64, (u32, u8))> = points
+                    .iter()
+                    .map(|p| (self.basis.distance(here, self.cells.at(p.0 as usize)), *p))
+                    .collect();
+                near.select_nth_unstable_by(CLUSTER, |a, b| a.0.total_cmp(&b.0));
+                chosen.extend(near[..CLUSTER].iter().map(|(_, p)| *p));
+                chosen.sort_unstable();
+                chosen.dedup();
+            }
+        }
+        let witness = |(cell, variant): &(u32, u8)| {
+            let place = self.cells.at(*cell as usize);
+            let samples = place.of(*variant)?;
+            Some(Witness {
+                variant: *variant,
+                value: samples.level() - self.prior(*variant, &place.work),
+                variance: heard_variance(samples, self.tick_ns),
+                basis: self.basis.vector(&place.cell, &place.at),
+            })
+        };
+        let all = chosen.iter().filter_map(witness).collect();
+        let witnesses = Witnesses::new(all, |i, j| {
+            let (i, j) = (chosen[i].0 as usize, chosen[j].0 as usize);
+            self.basis.distance(self.cells.at(i), self.cells.at(j))
+        });
+        for _ in 0..STEPS {
+            if !self.search.hear(&witnesses) {
+                break;
+            }
+        }
+    }
+
+    fn fitted(&self, trust_prior: bool) -> (Ridge, f64) {
         let prior = |variant, work: &Work| {
             if trust_prior {
                 self.cost_model(variant, work)
@@ -215,7 +356,7 @@ impl Learner {
             }
         };
         let mut points = Vec::with_capacity(self.points + self.foreign.len());
-        for place in self.cells.iter().filter(|p| !p.samples.is_empty()) {
+        for place in self.cells.iter() {
             let basis = self.basis.vector(&place.cell, &place.at);
             for samples in place.samples.iter().filter(|s| s.held() > 0) {
                 points.push(Point {
@@ -237,16 +378,24 @@ impl Learner {
         // Once plainly, and once with less weight on what that left far off.
         let mut ridge = Ridge::default();
         for _ in 0..2 {
-            ridge.fit(&points, self.variants.len(), self.basis.dimension());
+            let size = (self.basis.features(), self.basis.dimension());
+            ridge.fit(&points, self.variants.len(), size, &self.search.scales);
         }
-        ridge
+        let misfit = ridge.mean_square(&points);
+        (ridge, misfit)
     }
 }
 
+/// Variance of what is expected far from where a variant was measured, beyond what the model says:
+/// its form is a guess there.
+fn far(distance: f64) -> f64 {
+    (FAR_OFF * (distance - NEAR_BY).max(0.0)).powi(2)
+}
+
 /// Variance of a level of `held` samples; more than arithmetic says while there are few, because
-/// the spread itself is unknown then, and because code that has not run lately runs cold.
-fn own_variance(samples: &Samples, tick_ns: f64) -> f64 {
-    let held = f64::from(samples.held().max(1));
+/// most of them may be outliers, and because code that has not run lately runs cold.
+fn own_variance(samples: &Samples, outliers: f64, tick_ns: f64) -> f64 {
+    let held = samples.held().max(1);
     let spread = samples.spread();
     let ns = samples.level().exp();
     // A third of a step of the clock is the standard deviation of where in it the truth lies.
@@ -256,26 +405,17 @@ fn own_variance(samples: &Samples, tick_ns: f64) -> f64 {
     } else {
         0.0
     };
-    1.57 * spread * spread / held + 0.04 / (held * held) + tick * tick + cold * cold
+    let misled = OUTLIER_SIZE2 * outliers.max(0.01).powi(1 + held as i32 / 2);
+    1.57 * spread * spread / f64::from(held) + misled + tick * tick + cold * cold
 }
 
-/// Joins what neighbours say with the cell's own samples, each by its certainty.
-fn combine(expected: Expected, samples: Option<&Samples>, stale: f64, tick_ns: f64) -> Prediction {
-    let Some(samples) = samples else {
-        return Prediction::new(expected.mean, expected.variance.sqrt(), 0);
-    };
-    let mut own = own_variance(samples, tick_ns);
-    let mut far = expected.variance;
-    let surprise = (samples.level() - expected.mean).powi(2) / (9.0 * (own + far));
-    if samples.held() < 3 {
-        // One or two samples far from all expectation are more likely an outlier than the truth;
-        own *= 1.0 + surprise;
-    } else {
-        // three or more, and it is the expectation that was wrong.
-        far *= 1.0 + surprise * surprise;
-    }
-    let (a, b) = (far.recip(), own.recip());
-    let mean = (a * expected.mean + b * samples.level()) / (a + b);
-    let variance = (a + b).recip() + stale * stale;
-    Prediction::new(mean, variance.sqrt(), samples.held())
+/// Variance of a level as a witness to others: half the spread, because it is not known before a cell
+/// is called again, and what it really is ends up in the nugget.
+fn heard_variance(samples: &Samples, tick_ns: f64) -> f64 {
+    let spread = samples.spread() * 0.5;
+    let tick = (tick_ns / samples.level().exp()).min(1.0) / 3.0;
+    spread * spread / f64::from(samples.held().max(1)) + tick * tick
 }
+
+/// How far off an outlier is, squared, in log units.
+const OUTLIER_SIZE2: f64 = 0.3;

@@ -5,19 +5,17 @@
 //! variant that was tried twice inherit what the others have shown.
 
 use super::cholesky::Cholesky;
+use super::scales::Scales;
 
-/// Variance of the shared offset and slopes, and of a variant's own: wide where variants agree,
-/// narrow where they differ. An own offset of standard deviation 1 is a factor of e. Own slopes share
-/// their variance over the features; it is wide enough for one variant to be all launch cost where
-/// another is all work, which is a slope of -2.8 per four octaves.
+/// Variance of the shared offset and slopes: as good as free.
 const SHARED_OFFSET: f64 = 100.0;
 const SHARED_SLOPE: f64 = 100.0;
-const OWN_OFFSET: f64 = 1.0;
-const OWN_SLOPES: f64 = 4.0;
 
-/// Variance of a cell's log cost around the linear part: about a quarter either way, which the
-/// neighbours then explain.
-const MISFIT: f64 = 0.06;
+/// Variance of the offset of a variant of which little is known, and of its slopes, to be shared by
+/// the features: one variant may be all launch cost where another is all work, which is a slope of
+/// -2.8 per four octaves.
+const ANY_OFFSET: f64 = 1.0;
+const ANY_SLOPE: f64 = 4.0;
 
 /// Residuals beyond this many log units lose weight: one absurd first sample must not tilt the fit.
 const ROBUST: f64 = 1.0;
@@ -36,8 +34,8 @@ pub(crate) struct Point {
 pub(crate) struct Ridge {
     shared: Vec<f64>,
     own: Vec<Own>,
-    /// Root mean square of the residuals: how much is left for the neighbours to explain.
-    misfit: f64,
+    /// Variance of the offset and of each slope of a variant that was never measured.
+    unknown: (f64, f64),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -48,8 +46,15 @@ struct Own {
 
 impl Ridge {
     /// Fits all points at once: exact joint ridge regression, own coefficients eliminated.
-    pub(crate) fn fit(&mut self, points: &[Point], variants: usize, dimension: usize) {
+    pub(crate) fn fit(
+        &mut self,
+        points: &[Point],
+        variants: usize,
+        (features, dimension): (usize, usize),
+        scales: &Scales,
+    ) {
         let before = std::mem::take(self);
+        let misfit = scales.shared() + scales.own() + scales.nugget();
         let p = dimension;
         let mut sums: Vec<Sums> = (0..variants).map(|_| Sums::new(p)).collect();
         for point in points {
@@ -59,9 +64,27 @@ impl Ridge {
             } else {
                 ROBUST / residual
             };
-            sums[point.variant].add(point, point.weight * trust / MISFIT);
+            sums[point.variant].add(point, point.weight * trust / misfit);
         }
-        let own_precision = |i: usize| if i == 0 { OWN_OFFSET } else { own_slope(p) }.recip();
+        let own_precision = |i: usize| {
+            if i == 0 {
+                scales.own_offset()
+            } else {
+                scales.own_slope()
+            }
+            .recip()
+        };
+        // How sure that is, is another matter: until a variant has shown its slopes, it may have any.
+        let slope = (ANY_SLOPE / features.max(1) as f64).max(scales.own_slope());
+        let wide = |i: usize| {
+            match i {
+                0 => ANY_OFFSET.max(scales.own_offset()),
+                i if i <= features => slope,
+                _ => scales.own_slope(),
+            }
+            .recip()
+        };
+        self.unknown = (ANY_OFFSET.max(scales.own_offset()), slope);
         let factors: Vec<Cholesky> = sums
             .iter()
             .map(|s| Cholesky::of(s.with_diagonal(own_precision), p))
@@ -95,27 +118,18 @@ impl Ridge {
                     .map(|i| s.b[i] - dot(&s.a[i * p..][..p], &right))
                     .collect();
                 precision.solve(&mut weights);
+                let precision = Cholesky::of(s.with_diagonal(wide), p);
                 Own { weights, precision }
             })
             .collect();
         self.shared = right;
-        self.misfit = self.root_mean_square(points);
     }
 
-    fn root_mean_square(&self, points: &[Point]) -> f64 {
-        // Six imagined residuals of 0.4 stand for not having seen many real ones.
-        let (mut sum, mut weight) = (6.0 * 0.16, 6.0);
-        for point in points {
-            let residual = (point.value - self.mean(&point.basis, point.variant)).clamp(-1.0, 1.0);
-            sum += point.weight * residual * residual;
-            weight += point.weight;
-        }
-        (sum / weight).sqrt()
-    }
-
-    /// Standard deviation of a cell's log cost around the linear part.
-    pub(crate) fn misfit(&self) -> f64 {
-        self.misfit.clamp(0.08, 0.6)
+    /// Mean square of the residuals: how well the fit explains the points.
+    pub(crate) fn mean_square(&self, points: &[Point]) -> f64 {
+        let residual = |p: &Point| (p.value - self.mean(&p.basis, p.variant)).clamp(-1.0, 1.0);
+        let sum: f64 = points.iter().map(|p| p.weight * residual(p).powi(2)).sum();
+        sum / points.iter().map(|p| p.weight).sum::<f64>().max(1.0)
     }
 
     /// The shared coefficients: what moving within a cell changes for every variant.
@@ -140,14 +154,12 @@ impl Ridge {
                 own.precision.forward(&mut x);
                 dot(&x, &x)
             }
-            _ => OWN_OFFSET + own_slope(basis.len()) * dot(&basis[1..], &basis[1..]),
+            _ => {
+                let slopes = dot(&basis[1..], &basis[1..]);
+                self.unknown.0 + self.unknown.1 * slopes
+            }
         }
     }
-}
-
-/// Variance of one own slope among so many coefficients.
-fn own_slope(dimension: usize) -> f64 {
-    OWN_SLOPES / dimension.saturating_sub(1).max(1) as f64
 }
 
 /// Sums over the points of one variant.
@@ -211,7 +223,7 @@ mod tests {
         let mut points: Vec<Point> = xs.map(|x| point(0, x, line(x))).collect();
         points.push(point(1, 0.0, line(0.0) - 0.7));
         let mut ridge = Ridge::default();
-        ridge.fit(&points, 3, 2);
+        ridge.fit(&points, 3, (1, 2), &Scales::default());
         let far = ridge.mean(&[1.0, 2.0], 1) - ridge.mean(&[1.0, 2.0], 0);
         assert!((far + 0.7).abs() < 0.25, "{far}");
         assert!((ridge.mean(&[1.0, 2.0], 0) - line(2.0)).abs() < 0.1);
@@ -228,7 +240,7 @@ mod tests {
         points.push(point(0, 12.0, 8.0 + 1000f64.ln()));
         let mut ridge = Ridge::default();
         for _ in 0..3 {
-            ridge.fit(&points, 1, 2);
+            ridge.fit(&points, 1, (1, 2), &Scales::default());
         }
         assert!((ridge.mean(&[1.0, 6.0], 0) - 8.0).abs() < 0.35);
     }

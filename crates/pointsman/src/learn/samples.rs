@@ -49,6 +49,8 @@ pub(crate) struct Samples {
     weight: u8,
     /// Robust spread of the log costs; learned slowly.
     spread: f64,
+    /// The same of the samples held alone.
+    measured_spread: Option<f64>,
     rising: Detector,
     falling: Detector,
     unsaved: u64,
@@ -67,7 +69,7 @@ pub(crate) enum News {
 }
 
 impl Samples {
-    pub(crate) fn new(variant: u8) -> Self {
+    pub(crate) fn new(variant: u8, spread: f64) -> Self {
         Samples {
             variant,
             ring: [0.0; RECENT],
@@ -81,7 +83,8 @@ impl Samples {
             last_ns: 0,
             level: 0.0,
             weight: 0,
-            spread: FIRST_SPREAD,
+            spread,
+            measured_spread: None,
             rising: Detector::default(),
             falling: Detector::default(),
             unsaved: 0,
@@ -112,6 +115,11 @@ impl Samples {
 
     pub(crate) fn is_doubted(&self) -> bool {
         self.doubted
+    }
+
+    /// Spread of the samples held, once there are enough of them.
+    pub(crate) fn measured_spread(&self) -> Option<f64> {
+        self.measured_spread
     }
 
     /// Robust spread of the log costs.
@@ -179,13 +187,13 @@ impl Samples {
         // The lower middle of an even number: outliers are slow far more often than fast.
         let middle = |values: &[f32]| f64::from(values[(values.len() - 1) / 2]);
         let median = middle(held);
-        if usize::from(self.weight) <= RECENT {
+        if usize::from(self.weight) <= 2 * RECENT {
             self.level = median;
         } else {
             let deviation = (ln_cost - self.level).clamp(-2.0 * self.spread, 2.0 * self.spread);
             self.level += deviation / f64::from(self.weight);
         }
-        if self.held >= 5 {
+        if self.held >= 4 {
             for value in held.iter_mut() {
                 *value = (*value - median as f32).abs();
             }
@@ -193,6 +201,7 @@ impl Samples {
             // 1.4826 turns a median deviation into the standard deviation of a normal spread.
             let now = (1.4826 * middle(held)).clamp(LEAST_SPREAD, 1.0);
             self.spread += 0.1 * (now - self.spread);
+            self.measured_spread = Some(now);
         }
     }
 
@@ -233,7 +242,7 @@ impl Samples {
 
     /// What the store knows, as if measured here; `keep` limits how much of it is believed.
     pub(crate) fn load(variant: u8, costs: &Costs, keep: usize) -> Self {
-        let mut samples = Samples::new(variant);
+        let mut samples = Samples::new(variant, FIRST_SPREAD);
         let recent = &costs.recent[costs.recent.len().saturating_sub(keep.min(RECENT))..];
         recent.iter().for_each(|cost| samples.push(cost.ln()));
         samples.count = costs.count;
@@ -290,7 +299,7 @@ mod tests {
     use super::*;
 
     fn steady(value: f64, n: usize) -> Samples {
-        let mut samples = Samples::new(0);
+        let mut samples = Samples::new(0, FIRST_SPREAD);
         for i in 0..n {
             // A small regular wobble, so that the spread is not zero.
             samples.add(value + 0.02 * ((i % 5) as f64 - 2.0), i as u64, 0.0);
@@ -303,7 +312,7 @@ mod tests {
         let mut samples = steady(10.0, 9);
         assert_eq!(samples.add(10.0 + 1000f64.ln(), 9, 0.0), News::Same);
         assert!((samples.level() - 10.0).abs() < 0.05);
-        let mut first = Samples::new(0);
+        let mut first = Samples::new(0, FIRST_SPREAD);
         first.add(10.0 + 1000f64.ln(), 0, 0.0);
         for i in 1..4 {
             first.add(10.0, i, 0.0);
@@ -325,7 +334,7 @@ mod tests {
 
     #[test]
     fn ticks_of_the_clock_are_no_change() {
-        let mut samples = Samples::new(0);
+        let mut samples = Samples::new(0, FIRST_SPREAD);
         let mut changes = 0;
         for i in 0..2000u64 {
             let ns = [20.0f64, 30.0, 30.0, 30.0, 40.0][crate::cell::mix(i, 3) as usize % 5];

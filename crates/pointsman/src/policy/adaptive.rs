@@ -1,15 +1,13 @@
-//! The default policy: serve the best by prediction, and try others when the budget covers it.
+//! The default policy: serve the best by prediction, and try others when it is worth it and the
+//! budget covers it.
 //!
-//! - The best is the lowest predicted mean; among near-equals the incumbent stays.
-//! - Which other variant to try is a Thompson draw: each variant is as likely to be tried as it is
-//!   to be the fastest.
-//! - A trial happens only if its pessimistic excess over the best fits the bank.
+//! - The best is the lowest expected cost; among near-equals the incumbent stays.
+//! - A variant is worth a trial if what it may save, over as many calls as came so far, outweighs
+//!   what the trial is expected to cost. What it may save is what one more measurement could change,
+//!   so that a variant that is known is not tried again, and one that is hopeless hardly ever.
+//! - A trial happens only if its expected excess over the best fits the bank.
 //! - The first tries of a variant nobody has tried are outside the budget, because nothing is
 //!   known that could price them; there are few, and only on cheap workloads.
-
-use rand::RngExt;
-use rand_distr::{Distribution, StandardNormal};
-use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::decision::{Prediction, Reason};
 use crate::learn::{Bank, Pick};
@@ -24,9 +22,12 @@ pub(crate) const NEAR: f64 = 0.048_790_164_169_432;
 /// Least advantage, in log cost, for which an incumbent gives way: 3 %.
 const STICKY: f64 = 0.03;
 
+/// Least saving, in log cost, that a trial is made for: 2 %.
+const WORTHWHILE: f64 = 0.02;
+
 /// Uncertainty, in log units, that a trial's price takes into account at most. Beyond it the price
 /// would be astronomical and the variant never tried.
-const PESSIMISM: f64 = 1.5;
+const PESSIMISM: f64 = 0.7;
 
 /// Samples in one cell that may all have been unlucky.
 pub(crate) const FEW: u32 = 9;
@@ -34,32 +35,60 @@ pub(crate) const FEW: u32 = 9;
 /// Distance, in log units, at which a variant is out of reach of a few unlucky samples: 3 times.
 const OUT_OF_REACH: f64 = 1.1;
 
-/// How far, in log units, a variant may lie from the best when its samples are known to mislead.
-const ANYTHING: f64 = 0.5;
+/// How often a prediction is wrong beyond its stated uncertainty, and what the variant would save
+/// then: what makes sure that every variant is tried in a cell that is called often enough.
+const WRONG: f64 = 0.01;
+const IF_WRONG: f64 = 0.3;
 
-/// Distance, in log units, beyond which boldness only wastes the budget: 4.5 times.
-const WORTH_BOLDNESS: f64 = 1.5;
+/// Tries of a variant, over all cells, before the uncertainty of its predictions is taken at its
+/// word: the few measurements they rest on may be outliers, and were made on cheap workloads. While
+/// the bank is rich, up to four standard deviations count as one.
+const NEW: u32 = 16;
+const MOST_BOLD: f64 = 6.0;
 
-/// Tries of a variant, over all cells, before its predictions are taken at their word.
-const NEW: u32 = 48;
+/// Share of the calls in other cells that may profit from what is found out in this one.
+const REACH: f64 = 0.3;
+
+/// Share of the bank that one trial may take, and how many times as much if it is worth it.
+const SHARE: f64 = 0.5;
+const MOST_WORTH: f64 = 2.0;
 
 /// An eligible variant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     pub(crate) variant: u8,
     pub(crate) prediction: Prediction,
+    /// Its log cost is this plus its loading times what all candidates share, plus an error of its
+    /// own with this variance.
+    pub(crate) mean: f64,
+    pub(crate) loading: f64,
+    pub(crate) own: f64,
+    /// Variance of one more sample.
+    pub(crate) noise: f64,
     pub(crate) tries: u32,
+    /// Cells in which it was measured.
+    pub(crate) points: u32,
     /// Whether any measurement of it was ever accepted.
     pub(crate) measured: bool,
 }
 
 impl Candidate {
+    /// Log of the expected cost: uncertain costs are dearer than their median.
+    fn expected(&self, shared: f64) -> f64 {
+        self.mean + 0.5 * (self.own + self.loading.powi(2) * shared).min(1.0)
+    }
+
     /// One that nothing is known about.
     pub(crate) fn unknown(variant: u8) -> Self {
         Candidate {
             variant,
             prediction: Prediction::default(),
+            mean: Prediction::default().mean(),
+            loading: 1.0,
+            own: Prediction::default().sd().powi(2),
+            noise: 0.01,
             tries: 0,
+            points: 0,
             measured: false,
         }
     }
@@ -69,7 +98,12 @@ impl Candidate {
 pub(crate) struct Situation<'a> {
     /// Never empty.
     pub(crate) candidates: &'a [Candidate],
+    /// Variance of what they share.
+    pub(crate) shared: f64,
     pub(crate) incumbent: Option<u8>,
+    /// Calls of this cell, and of all of them.
+    pub(crate) visits: f64,
+    pub(crate) calls: f64,
     pub(crate) explore: bool,
     /// Median cost of the last calls; `None` while there are too few, or when nobody needs it.
     pub(crate) typical_ns: Option<f64>,
@@ -126,18 +160,14 @@ const SHORT_NS: f64 = 5_000.0;
 const BURST: u8 = 6;
 const BURST_WARM: u8 = 3;
 
-pub(crate) fn pick(
-    situation: &Situation<'_>,
-    bank: &mut Bank,
-    rng: &mut Xoshiro256PlusPlus,
-) -> Pick {
+pub(crate) fn pick(situation: &Situation<'_>, bank: &mut Bank) -> Pick {
     let candidates = situation.candidates;
-    let best = best(candidates, situation.incumbent);
+    let best = best(situation);
     let best_ns = best.prediction.ns();
     let answer = |chosen: &Candidate, reason, reserved_ns| Pick {
         variant: chosen.variant,
         reason,
-        confidence: confidence(chosen, candidates),
+        confidence: confidence(chosen, candidates, situation.shared),
         predicted: chosen.prediction,
         best_ns,
         reserved_ns,
@@ -154,21 +184,17 @@ pub(crate) fn pick(
         if let Some(first) = first_try(situation, best) {
             return answer(first, Reason::FirstTry, 0.0);
         }
-        let drawn = draw(situation, best, boldness(bank, best_ns), rng);
-        if drawn.variant != best.variant {
-            let pessimistic = drawn.prediction.mean() + drawn.prediction.sd().min(PESSIMISM);
-            let excess_ns = (pessimistic.exp() - best_ns).max(0.0);
-            let more = if best_ns < SHORT_NS { BURST } else { 0 };
-            if bank.reserve(excess_ns * f64::from(1 + more)) {
-                let mut pick = answer(drawn, Reason::Trial, excess_ns);
-                pick.burst = Some(Burst {
-                    variant: drawn.variant,
-                    left: more,
-                    price_ns: excess_ns,
-                })
-                .filter(|b| b.left > 0);
-                return pick;
-            }
+        let more = if best_ns < SHORT_NS { BURST } else { 0 };
+        if let Some((tried, price_ns)) = worth_a_trial(situation, best, 1 + more, bank.balance()) {
+            bank.reserve(price_ns * f64::from(1 + more));
+            let mut pick = answer(tried, Reason::Trial, price_ns);
+            pick.burst = Some(Burst {
+                variant: tried.variant,
+                left: more,
+                price_ns,
+            })
+            .filter(|b| b.left > 0);
+            return pick;
         }
     }
     if let Some(burst) = situation
@@ -187,8 +213,9 @@ pub(crate) fn pick(
 
 /// Lowest mean, unless the incumbent is as good within the noise. Who has never been measured is
 /// behind everybody who has: a guess does not serve, it is tried.
-fn best(candidates: &[Candidate], incumbent: Option<u8>) -> &Candidate {
-    let rank = |c: &Candidate| (!c.measured, c.prediction.mean());
+fn best<'a>(situation: &Situation<'a>) -> &'a Candidate {
+    let (candidates, incumbent) = (situation.candidates, situation.incumbent);
+    let rank = |c: &Candidate| (!c.measured, c.expected(situation.shared));
     let lowest = |a: &&Candidate, b: &&Candidate| {
         let (a, b) = (rank(a), rank(b));
         a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
@@ -196,7 +223,7 @@ fn best(candidates: &[Candidate], incumbent: Option<u8>) -> &Candidate {
     let best = candidates.iter().min_by(lowest).unwrap_or(&candidates[0]);
     match candidates.iter().find(|c| Some(c.variant) == incumbent) {
         Some(old) if old.prediction.samples() > 0 => {
-            let noise = best.prediction.sd().hypot(old.prediction.sd());
+            let noise = difference(best, old, situation.shared).sqrt();
             let gap = old.prediction.mean() - best.prediction.mean();
             if gap <= noise.clamp(STICKY, 2.0 * NEAR) {
                 old
@@ -224,40 +251,58 @@ fn first_try<'a>(situation: &Situation<'a>, best: &Candidate) -> Option<&'a Cand
         .min_by_key(|c| [1, 0, 2][c.tries.min(2) as usize])
 }
 
-/// How many standard deviations count as one for a variant that has not been tried often: up to
-/// four while the bank is rich. Its first tries were on cheap workloads; what it does on dear ones
-/// is guesswork, and a budget that nobody spends is best spent on finding out.
-fn boldness(bank: &Bank, best_ns: f64) -> f64 {
-    let calls = (bank.balance() / best_ns.max(1.0)).max(0.0);
-    1.0 + calls.ln_1p().min(6.0) / 2.0
-}
-
-/// A Thompson draw: each variant at random from what it may cost; the lowest wins.
-fn draw<'a>(
+/// The variant most worth a trial here that the bank can pay for, if any is worth one, and its
+/// price: what it is expected to cost beyond the best.
+fn worth_a_trial<'a>(
     situation: &Situation<'a>,
     best: &Candidate,
-    boldness: f64,
-    rng: &mut Xoshiro256PlusPlus,
-) -> &'a Candidate {
-    let (candidates, outliers) = (situation.candidates, situation.outliers);
-    let mut lowest = (f64::INFINITY, &candidates[0]);
-    for candidate in candidates {
-        let normal: f64 = StandardNormal.sample(rng);
-        let p = candidate.prediction;
-        let misled = candidate.variant != best.variant
-            && rng.random::<f64>() < misled(p.samples(), outliers);
-        let drawn = if misled {
-            best.prediction.mean() + ANYTHING * normal
-        } else if candidate.tries < NEW && p.mean() - best.prediction.mean() < WORTH_BOLDNESS {
-            p.mean() + boldness * p.sd() * normal
-        } else {
-            p.mean() + p.sd() * normal
+    calls: u8,
+    balance_ns: f64,
+) -> Option<(&'a Candidate, f64)> {
+    let best_ns = best.mean.exp();
+    // A budget that nobody spends is best spent on finding out more.
+    let boldness = 1.0 + (balance_ns / best_ns).max(0.0).ln_1p().min(MOST_BOLD) / 2.0;
+    let mut found = None;
+    let mut most = 1.0;
+    for other in situation.candidates {
+        if other.variant == best.variant {
+            continue;
+        }
+        let gap = other.mean - best.mean;
+        let variance = difference(other, best, situation.shared);
+        let loss = saving(gap, variance.sqrt().min(PESSIMISM)).1;
+        // How far one more sample may move the picture.
+        let mut moved = variance / (variance + other.noise).sqrt();
+        if other.tries < NEW {
+            moved *= boldness;
+        }
+        let gain = saving(gap + WORTHWHILE, moved).0;
+        let elsewhere = REACH * situation.calls / f64::from(other.points + 1);
+        let wrong = match other.prediction.samples() {
+            0 => WRONG,
+            samples => misled(samples, situation.outliers),
         };
-        if drawn < lowest.0 {
-            lowest = (drawn, candidate);
+        let to_come = situation.visits + elsewhere;
+        let worth = (gain + wrong * IF_WRONG) * to_come / loss.max(1e-9);
+        let price_ns = loss * best_ns;
+        let covered = SHARE * worth.min(MOST_WORTH) * balance_ns;
+        if worth > most && price_ns * f64::from(calls) <= covered {
+            most = worth;
+            found = Some((other, price_ns));
         }
     }
-    lowest.1
+    found
+}
+
+/// What a variant is expected to save per call, and to cost beyond the other, as shares of what the
+/// other costs; the log of their ratio is normal.
+fn saving(mean: f64, sd: f64) -> (f64, f64) {
+    let sd = sd.clamp(1e-6, 3.0);
+    let below = |z: f64| 0.5 * libm::erfc(-z * std::f64::consts::FRAC_1_SQRT_2);
+    let z = -mean / sd;
+    let ratio = (mean + 0.5 * sd * sd).min(20.0).exp();
+    let gain = below(z) - ratio * below(z - sd);
+    (gain.max(0.0), (ratio - 1.0 + gain).max(0.0))
 }
 
 /// Whether nothing is left to find out: every other variant is out of reach, or well measured.
@@ -278,7 +323,7 @@ fn settled(best: &Candidate, candidates: &[Candidate]) -> bool {
 /// Probability that so few samples show outliers and nothing else, when this share of all samples
 /// are outliers: that most of them are.
 fn misled(samples: u32, outliers: f64) -> f64 {
-    if samples == 0 || samples >= FEW {
+    if samples == 0 {
         return 0.0;
     }
     // The level of n samples is the lower middle one: outliers rule it if more than half are.
@@ -289,15 +334,19 @@ fn misled(samples: u32, outliers: f64) -> f64 {
     (ways * outliers.powi(needed as i32)).min(0.5)
 }
 
+/// Variance of the difference of two log costs.
+fn difference(a: &Candidate, b: &Candidate, shared: f64) -> f64 {
+    a.own + b.own + (a.loading - b.loading).powi(2) * shared
+}
+
 /// Probability that the chosen variant is within 5 % of the best.
-pub(crate) fn confidence(chosen: &Candidate, candidates: &[Candidate]) -> f64 {
+pub(crate) fn confidence(chosen: &Candidate, candidates: &[Candidate], shared: f64) -> f64 {
     candidates
         .iter()
         .filter(|c| c.variant != chosen.variant)
         .map(|other| {
-            let (a, b) = (other.prediction, chosen.prediction);
-            let sd = a.sd().hypot(b.sd()).max(1e-6);
-            let z = (a.mean() - b.mean() + NEAR) / sd;
+            let sd = difference(other, chosen, shared).sqrt().max(1e-6);
+            let z = (other.mean - chosen.mean + NEAR) / sd;
             0.5 * libm::erfc(-z * std::f64::consts::FRAC_1_SQRT_2)
         })
         .product()
@@ -315,6 +364,6 @@ mod tests {
         close(misled(2, 0.2), 0.04);
         close(misled(3, 0.2), 3.0 * 0.04);
         close(misled(4, 0.2), 4.0 * 0.008);
-        close(misled(9, 0.2), 0.0);
+        close(misled(9, 0.2), 126.0 * 0.2f64.powi(5));
     }
 }
