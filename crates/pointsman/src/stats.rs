@@ -269,18 +269,27 @@ impl fmt::Display for OpStats {
     }
 }
 
+/// A time, if there is any to tell of.
+fn time(ns: f64) -> String {
+    if ns == 0.0 {
+        "–".to_owned()
+    } else {
+        human_ns(ns)
+    }
+}
+
 fn variant_row(v: &VariantStats) -> [String; 13] {
     [
         String::new(),
         v.name.clone(),
         v.backend.to_string(),
         v.calls.to_string(),
-        human_ns(v.served_ns),
+        time(v.served_ns),
         v.samples.to_string(),
         v.trials.to_string(),
-        human_ns(v.trial_excess_ns),
+        time(v.trial_excess_ns),
         v.first_tries.to_string(),
-        human_ns(v.first_try_excess_ns),
+        time(v.first_try_excess_ns),
         v.failures.to_string(),
         v.quarantines.to_string(),
         if v.in_quarantine { "in quarantine" } else { "" }.to_owned(),
@@ -297,12 +306,12 @@ fn backend_row(name: &str, b: &BackendStats) -> [String; 13] {
         format!("(all {})", b.variants),
         name.to_owned(),
         b.calls.to_string(),
-        human_ns(b.served_ns),
+        time(b.served_ns),
         b.samples.to_string(),
         b.trials.to_string(),
-        human_ns(b.trial_excess_ns),
+        time(b.trial_excess_ns),
         b.first_tries.to_string(),
-        human_ns(b.first_try_excess_ns),
+        time(b.first_try_excess_ns),
         b.failures.to_string(),
         b.quarantines.to_string(),
         note,
