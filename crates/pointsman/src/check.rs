@@ -188,6 +188,11 @@ impl Checked {
         std::mem::take(&mut self.unsaved)
     }
 
+    /// Starts counting anew; what was found stays known.
+    pub(crate) fn reset_counts(&mut self) {
+        (self.checks, self.spent_ns) = (0, 0);
+    }
+
     /// A variant's code has changed: what was checked no longer holds.
     pub(crate) fn forget(&mut self, variant: u8) {
         self.agreed

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
 use crate::backend::Backend;
+use crate::table::table;
 use crate::workload::Workload;
 
 /// Why a variant was chosen.
@@ -292,30 +293,8 @@ impl fmt::Display for Explanation {
             "best",
             "note",
         ];
-        let rows: Vec<[String; 9]> = self.variants.iter().map(|v| self.row(v)).collect();
-        let width = |i: usize| {
-            let cells = rows.iter().map(|r| r[i].chars().count());
-            cells.chain([head[i].chars().count()]).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..head.len()).map(width).collect();
-        let mut line = |cells: &[&str]| {
-            let mut text = String::new();
-            for (i, cell) in cells.iter().enumerate() {
-                let numeric = (3..8).contains(&i);
-                let width = widths[i];
-                text += &if numeric {
-                    format!("{cell:>width$}  ")
-                } else {
-                    format!("{cell:<width$}  ")
-                };
-            }
-            writeln!(f, "{}", text.trim_end())
-        };
-        line(&head)?;
-        for row in &rows {
-            line(&row.each_ref().map(String::as_str))?;
-        }
-        Ok(())
+        let rows: Vec<_> = self.variants.iter().map(|v| self.row(v)).collect();
+        table(f, head, 3..8, &rows)
     }
 }
 

@@ -83,6 +83,7 @@ struct Case {
     /// Gave a wrong result: no time heals that.
     wrong: bool,
     why: String,
+    /// Quarantines so far, for the statistics.
     total: u64,
 }
 
@@ -190,19 +191,31 @@ impl Quarantine {
     /// A variant's code has changed: what the old code did no longer counts.
     pub(crate) fn forget(&self, variant: u8) {
         let mut cases = self.cases();
-        cases.remove(&variant);
+        if let Some(case) = cases.get_mut(&variant) {
+            *case = Case {
+                total: case.total, // it happened, whatever the code is now
+                ..Case::default()
+            };
+        }
         self.mask.fetch_and(!(1 << variant), Relaxed);
     }
 
-    /// Quarantines so far, of all variants.
-    pub(crate) fn total(&self) -> u64 {
-        self.cases().values().map(|case| case.total).sum()
+    /// How often a variant was put in quarantine.
+    pub(crate) fn times(&self, variant: u8) -> u64 {
+        self.cases().get(&variant).map_or(0, |case| case.total)
     }
 
-    /// Forgets failures; wrong results stay.
+    /// Forgets failures and counts; wrong results stay.
     pub(crate) fn reset(&self) {
         let mut cases = self.cases();
         cases.retain(|_, case| case.wrong);
+        for case in cases.values_mut() {
+            *case = Case {
+                wrong: true,
+                why: std::mem::take(&mut case.why),
+                ..Case::default()
+            };
+        }
         let kept = cases.keys().fold(0, |mask, variant| mask | 1 << variant);
         self.mask.store(kept, Relaxed);
     }

@@ -163,6 +163,7 @@ mod selector;
 mod state;
 mod stats;
 pub mod store;
+mod table;
 mod thread;
 mod workload;
 
@@ -184,7 +185,7 @@ pub use run::{Explained, Handle, Single};
 pub use save::FlushError;
 pub use selector::{Mode, Selector};
 pub use state::RecentDecision;
-pub use stats::OpStats;
+pub use stats::{BackendStats, OpStats, VariantStats};
 pub use workload::{DType, Feature, MAX_CODES, MAX_FEATURES, Workload, WorkloadError};
 
 #[cfg(doctest)]

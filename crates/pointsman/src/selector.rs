@@ -229,7 +229,7 @@ impl Selector {
             .load()
             .list
             .iter()
-            .map(|state| op_stats(state))
+            .map(|state| op_stats(&self.shared, state))
             .collect()
     }
 

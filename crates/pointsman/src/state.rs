@@ -362,20 +362,25 @@ impl OpState {
         if caught {
             tracing::warn!(op = %self.name, variant = self.name_of(variant), error = why, "variant quarantined");
         }
-        if shared.mode == Mode::Learn {
-            let seen = timed.seen(Err(Rejection::Zero), now_ns);
-            self.learner().failed(&seen, wasted_ns);
-            shared.touched();
-        }
+        self.note_failed(shared, timed, wasted_ns, now_ns);
         // The cell asks again: success must be seen to count, and others must take over.
         self.unpublish();
     }
 
     /// Notes that the reference failed: never quarantined, because nobody is behind it.
     pub(crate) fn reference_failed(&self, shared: &Shared, timed: &Timed<'_>) {
-        let seen = timed.seen(Err(Rejection::Zero), shared.clock.now_ns());
-        self.learner().failed(&seen, 0.0);
-        shared.touched();
+        self.note_failed(shared, timed, 0.0, shared.clock.now_ns());
+    }
+
+    /// Counts a failure, in every mode, and learns from it where that is allowed.
+    fn note_failed(&self, shared: &Shared, timed: &Timed<'_>, wasted_ns: f64, now_ns: u64) {
+        let mut learner = self.learner();
+        learner.tally.of_mut(timed.pick.variant).failures += 1;
+        if shared.mode == Mode::Learn {
+            learner.failed(&timed.seen(Err(Rejection::Zero), now_ns), wasted_ns);
+            drop(learner);
+            shared.touched();
+        }
     }
 
     /// Notes what a check has found.
@@ -475,6 +480,7 @@ impl OpState {
         self.learner().reset();
         self.quarantine.reset();
         self.counters.clear();
+        self.checked().reset_counts();
         self.recent
             .lock()
             .unwrap_or_else(|e| e.into_inner())

@@ -7,9 +7,12 @@ use serde::Serialize;
 
 use crate::backend::Backend;
 use crate::decision::human_ns;
+use crate::selector::Shared;
 use crate::state::{OpState, RecentDecision};
+use crate::table::table;
 
-/// Statistics of one op.
+/// Statistics of one op. What is counted per variant has the same name here, where it is the sum
+/// over all variants.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct OpStats {
@@ -17,12 +20,14 @@ pub struct OpStats {
     pub op: String,
     /// Calls served, exact.
     pub calls: u64,
-    /// Calls by variant, most used first.
-    pub variants: Vec<(String, Backend, u64)>,
-    /// Calls by backend.
-    pub backends: BTreeMap<String, u64>,
+    /// Each variant, most used first.
+    pub variants: Vec<VariantStats>,
+    /// Each backend, by name: the sum over its variants.
+    pub backends: BTreeMap<String, BackendStats>,
     /// Cells that something is known about.
     pub cells: usize,
+    /// Accepted measurements, of this process.
+    pub samples: u64,
     /// Trials within the budget.
     pub trials: u64,
     /// Time spent in trials, in nanoseconds.
@@ -31,6 +36,8 @@ pub struct OpStats {
     pub trial_excess_ns: f64,
     /// First tries of variants nobody had tried, outside the budget.
     pub first_tries: u64,
+    /// Time spent in first tries, in nanoseconds.
+    pub first_try_ns: f64,
     /// What they cost beyond the best known variant, in nanoseconds.
     pub first_try_excess_ns: f64,
     /// Time spent serving in nanoseconds, estimated from the timed calls; trials are not in it.
@@ -57,18 +64,95 @@ pub struct OpStats {
     pub recent: Vec<RecentDecision>,
 }
 
-pub(crate) fn op_stats(state: &OpState) -> OpStats {
-    let names = state.names();
-    let mut variants: Vec<(String, Backend, u64)> = names
-        .iter()
-        .enumerate()
-        .map(|(id, n)| (n.name.to_string(), n.backend, state.calls(id as u8)))
-        .collect();
-    variants.sort_by_key(|v| std::cmp::Reverse(v.2));
-    let mut backends = BTreeMap::new();
-    for (_, backend, calls) in &variants {
-        *backends.entry(backend.to_string()).or_default() += calls;
+/// Statistics of one variant of an op.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct VariantStats {
+    /// The variant.
+    pub name: String,
+    /// Where it runs.
+    pub backend: Backend,
+    /// Calls it served, exact.
+    pub calls: u64,
+    /// Accepted measurements, of this process.
+    pub samples: u64,
+    /// Time it spent serving in nanoseconds, estimated from the timed calls; trials are not in it.
+    pub served_ns: f64,
+    /// Trials of it within the budget, failed ones included.
+    pub trials: u64,
+    /// Time spent in them, in nanoseconds. One whose time was not accepted counts with the time
+    /// that was set aside for it.
+    pub trial_ns: f64,
+    /// What they cost beyond the best known variant, in nanoseconds: what the budget pays.
+    pub trial_excess_ns: f64,
+    /// First tries of it, outside the budget, failed ones included.
+    pub first_tries: u64,
+    /// Time spent in them, in nanoseconds.
+    pub first_try_ns: f64,
+    /// What they cost beyond the best known variant, in nanoseconds.
+    pub first_try_excess_ns: f64,
+    /// Failed attempts. A panic of the reference goes straight to the caller and is counted only
+    /// if the call was timed.
+    pub failures: u64,
+    /// How often it was put in quarantine.
+    pub quarantines: u64,
+    /// Whether it is there now.
+    pub in_quarantine: bool,
+}
+
+/// Statistics of one backend: the sum over the variants of an op that run there.
+#[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
+pub struct BackendStats {
+    /// Variants that run there.
+    pub variants: u64,
+    /// Calls they served, exact.
+    pub calls: u64,
+    /// Accepted measurements, of this process.
+    pub samples: u64,
+    /// Time spent serving in nanoseconds, estimated from the timed calls; trials are not in it.
+    pub served_ns: f64,
+    /// Trials within the budget.
+    pub trials: u64,
+    /// Time spent in trials, in nanoseconds.
+    pub trial_ns: f64,
+    /// What they cost beyond the best known variant, in nanoseconds.
+    pub trial_excess_ns: f64,
+    /// First tries, outside the budget.
+    pub first_tries: u64,
+    /// Time spent in first tries, in nanoseconds.
+    pub first_try_ns: f64,
+    /// What they cost beyond the best known variant, in nanoseconds.
+    pub first_try_excess_ns: f64,
+    /// Failed attempts.
+    pub failures: u64,
+    /// Quarantines.
+    pub quarantines: u64,
+    /// How many of the variants are in quarantine now.
+    pub in_quarantine: u64,
+}
+
+impl BackendStats {
+    fn add(&mut self, variant: &VariantStats) {
+        self.variants += 1;
+        self.calls += variant.calls;
+        self.samples += variant.samples;
+        self.served_ns += variant.served_ns;
+        self.trials += variant.trials;
+        self.trial_ns += variant.trial_ns;
+        self.trial_excess_ns += variant.trial_excess_ns;
+        self.first_tries += variant.first_tries;
+        self.first_try_ns += variant.first_try_ns;
+        self.first_try_excess_ns += variant.first_try_excess_ns;
+        self.failures += variant.failures;
+        self.quarantines += variant.quarantines;
+        self.in_quarantine += u64::from(variant.in_quarantine);
     }
+}
+
+pub(crate) fn op_stats(shared: &Shared, state: &OpState) -> OpStats {
+    // A quarantine whose time is over lasts until somebody looks.
+    state.release(shared.clock.now_ns());
     let recent = state.recent();
     let (checks, check_ns) = {
         let checked = state.checked();
@@ -76,21 +160,56 @@ pub(crate) fn op_stats(state: &OpState) -> OpStats {
     };
     let learner = state.learner();
     let tally = &learner.tally;
+    // Under the learner's lock, or a name could come without its account.
+    let mut variants: Vec<VariantStats> = (0u8..)
+        .zip(state.names().iter())
+        .map(|(id, named)| {
+            let account = tally.of(id);
+            VariantStats {
+                name: named.name.to_string(),
+                backend: named.backend,
+                calls: state.calls(id),
+                samples: account.samples,
+                served_ns: account.served_ns,
+                trials: account.trials,
+                trial_ns: account.trial_ns,
+                trial_excess_ns: account.trial_excess_ns,
+                first_tries: account.first_tries,
+                first_try_ns: account.first_try_ns,
+                first_try_excess_ns: account.first_try_excess_ns,
+                failures: account.failures,
+                quarantines: state.quarantine.times(id),
+                in_quarantine: state.quarantine.mask() & 1 << id != 0,
+            }
+        })
+        .collect();
+    variants.sort_by_key(|v| std::cmp::Reverse(v.calls));
+    let mut total = BackendStats::default();
+    let mut backends = BTreeMap::<String, BackendStats>::new();
+    for variant in &variants {
+        total.add(variant);
+        backends
+            .entry(variant.backend.to_string())
+            .or_default()
+            .add(variant);
+    }
     OpStats {
         op: state.name.to_string(),
-        calls: variants.iter().map(|v| v.2).sum(),
+        calls: total.calls,
         variants,
         backends,
         cells: learner.cell_count(),
-        trials: tally.trials,
-        trial_ns: tally.trial_ns,
-        trial_excess_ns: tally.trial_excess_ns,
-        first_tries: tally.first_tries,
-        first_try_excess_ns: tally.first_try_excess_ns,
-        served_ns: tally.served_ns,
+        samples: total.samples,
+        trials: total.trials,
+        trial_ns: total.trial_ns,
+        trial_excess_ns: total.trial_excess_ns,
+        first_tries: total.first_tries,
+        first_try_ns: total.first_try_ns,
+        first_try_excess_ns: total.first_try_excess_ns,
+        served_ns: total.served_ns,
         budget_left_ns: learner.balance_ns(),
-        failures: tally.failures,
-        quarantines: state.quarantine.total(),
+        failures: total.failures,
+        quarantines: total.quarantines,
         drifts: tally.drifts,
         checks,
         check_ns,
@@ -110,9 +229,26 @@ impl fmt::Display for OpStats {
             human_ns(self.served_ns),
             self.cells
         )?;
-        for (name, backend, calls) in &self.variants {
-            writeln!(f, "  {name} ({backend}): {calls}")?;
-        }
+        let head = [
+            "", // indents
+            "variant",
+            "backend",
+            "calls",
+            "served",
+            "samples",
+            "trials",
+            "cost",
+            "first tries",
+            "cost",
+            "failures",
+            "quarantines",
+            "note",
+        ];
+        let mut rows: Vec<_> = self.variants.iter().map(variant_row).collect();
+        // The sum over one variant says nothing new.
+        let shared = self.backends.iter().filter(|(_, b)| b.variants > 1);
+        rows.extend(shared.map(|(name, backend)| backend_row(name, backend)));
+        table(f, head, 3..12, &rows)?;
         writeln!(
             f,
             "  {} trials cost {}, {} first tries cost {}",
@@ -131,4 +267,53 @@ impl fmt::Display for OpStats {
         }
         writeln!(f)
     }
+}
+
+/// A time, if there is any to tell of.
+fn time(ns: f64) -> String {
+    if ns == 0.0 {
+        "–".to_owned()
+    } else {
+        human_ns(ns)
+    }
+}
+
+fn variant_row(v: &VariantStats) -> [String; 13] {
+    [
+        String::new(),
+        v.name.clone(),
+        v.backend.to_string(),
+        v.calls.to_string(),
+        time(v.served_ns),
+        v.samples.to_string(),
+        v.trials.to_string(),
+        time(v.trial_excess_ns),
+        v.first_tries.to_string(),
+        time(v.first_try_excess_ns),
+        v.failures.to_string(),
+        v.quarantines.to_string(),
+        if v.in_quarantine { "in quarantine" } else { "" }.to_owned(),
+    ]
+}
+
+fn backend_row(name: &str, b: &BackendStats) -> [String; 13] {
+    let note = match b.in_quarantine {
+        0 => String::new(),
+        n => format!("{n} in quarantine"),
+    };
+    [
+        String::new(),
+        format!("(all {})", b.variants),
+        name.to_owned(),
+        b.calls.to_string(),
+        time(b.served_ns),
+        b.samples.to_string(),
+        b.trials.to_string(),
+        time(b.trial_excess_ns),
+        b.first_tries.to_string(),
+        time(b.first_try_excess_ns),
+        b.failures.to_string(),
+        b.quarantines.to_string(),
+        note,
+    ]
 }

@@ -31,6 +31,14 @@ fn what_is_exported_is_imported() {
 }
 
 #[test]
+fn the_seed_of_the_fuzzer_is_still_a_valid_export() {
+    // From a seed that is not, it never gets behind the first checks.
+    let seed = include_bytes!("../../../fuzz/seeds/import/whole");
+    let knowledge = import(&mut &seed[1..]).unwrap();
+    assert_eq!((knowledge.entries.len(), knowledge.machines.len()), (10, 1));
+}
+
+#[test]
 fn the_same_knowledge_gives_the_same_bytes() {
     let mut shuffled = sample();
     shuffled.entries.reverse();

@@ -393,6 +393,14 @@ fn f27_reset_keeps_the_verdict() {
         .unwrap();
     until_judged(&op, 600);
     op.reset();
+    let stats = op.stats();
+    assert_eq!(
+        (stats.quarantines, stats.checks, stats.check_ns),
+        (0, 0, 0),
+        "counts start anew"
+    );
+    let suspect = stats.variants.iter().find(|v| v.name == "suspect").unwrap();
+    assert!(suspect.in_quarantine, "what was found stays known");
     serve(&op, Checks::Inline, sizes(1..100_000, 2_000));
     assert_eq!(runs.user.count("suspect"), 0);
 }

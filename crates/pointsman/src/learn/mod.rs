@@ -249,6 +249,7 @@ impl Learner {
         self.measured.push(0);
         self.measured_in.push(0);
         self.noise.push(samples::FIRST_SPREAD);
+        self.tally.add_variant();
     }
 
     pub(crate) fn variants(&self) -> &[Known] {
@@ -389,6 +390,7 @@ impl Learner {
         }
         let measured = &mut self.measured[usize::from(seen.variant)];
         *measured = measured.saturating_add(1);
+        self.tally.of_mut(seen.variant).samples += 1;
         let shift = self
             .basis
             .shift(seen.workload, &place.at, self.ridge.shared())
@@ -429,20 +431,20 @@ impl Learner {
         }
     }
 
-    /// Notes a failed attempt and what it wasted.
+    /// Learns from a failed attempt and what it wasted.
     pub(crate) fn failed(&mut self, seen: &Seen<'_>, wasted_ns: f64) {
-        self.tally.failures += 1;
         self.count_try(seen);
         let at = self.enter(seen.workload, seen.key);
         let noise = self.noise[usize::from(seen.variant)];
         let place = self.cells.at_mut(at);
         place.of_mut(seen.variant, noise).fail(seen.now_ns);
+        let account = self.tally.of_mut(seen.variant);
         match seen.reason {
             Reason::Trial => {
                 self.bank.settle(seen.reserved_ns, wasted_ns);
-                self.tally.trial(wasted_ns, wasted_ns);
+                account.trial(wasted_ns, wasted_ns);
             }
-            Reason::FirstTry => self.tally.first_try(wasted_ns, wasted_ns),
+            Reason::FirstTry => account.first_try(wasted_ns, wasted_ns),
             _ => {}
         }
     }
@@ -462,10 +464,11 @@ impl Learner {
 
     /// Books the time: trials against the bank, everything else into it.
     fn account(&mut self, seen: &Seen<'_>) {
+        let account = self.tally.of_mut(seen.variant);
         let Ok(cost) = seen.cost else {
             // Nobody knows what it cost: a trial pays what was set aside.
             if seen.reason == Reason::Trial {
-                self.tally.trial(seen.reserved_ns, seen.reserved_ns);
+                account.trial(seen.reserved_ns, seen.reserved_ns);
             }
             return;
         };
@@ -474,9 +477,9 @@ impl Learner {
         match seen.reason {
             Reason::Trial => {
                 self.bank.settle(seen.reserved_ns, excess);
-                self.tally.trial(took, excess);
+                account.trial(took, excess);
             }
-            Reason::FirstTry => self.tally.first_try(took, excess),
+            Reason::FirstTry => account.first_try(took, excess),
             _ if seen.nested => {}
             _ => {
                 // A spike is not service: it earns no more than three times the expected.
@@ -486,7 +489,7 @@ impl Learner {
                     took
                 };
                 self.bank.earn(earned * seen.weight as f64);
-                self.tally.served_ns += took * seen.weight as f64;
+                account.served_ns += took * seen.weight as f64;
                 self.lately[self.served % self.lately.len()] = took as f32;
                 self.served += 1;
             }

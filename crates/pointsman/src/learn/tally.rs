@@ -7,8 +7,21 @@ use crate::outcome::Rejection;
 /// What choosing has cost so far, and what it was worth.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
+    /// By number. What is true of the op is their sum: no second account that could differ.
+    variants: Vec<Account>,
+    pub(crate) drifts: u64,
+    pub(crate) right: u64,
+    pub(crate) judged: u64,
+    rejected: BTreeMap<&'static str, u64>,
+}
+
+/// What one variant has cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Account {
     /// Time spent serving, estimated from the timed calls.
     pub(crate) served_ns: f64,
+    /// Accepted measurements.
+    pub(crate) samples: u64,
     pub(crate) trials: u64,
     pub(crate) trial_ns: f64,
     pub(crate) trial_excess_ns: f64,
@@ -16,13 +29,9 @@ pub(crate) struct Tally {
     pub(crate) first_try_ns: f64,
     pub(crate) first_try_excess_ns: f64,
     pub(crate) failures: u64,
-    pub(crate) drifts: u64,
-    pub(crate) right: u64,
-    pub(crate) judged: u64,
-    rejected: BTreeMap<&'static str, u64>,
 }
 
-impl Tally {
+impl Account {
     pub(crate) fn trial(&mut self, took_ns: f64, excess_ns: f64) {
         self.trials += 1;
         self.trial_ns += took_ns;
@@ -33,6 +42,21 @@ impl Tally {
         self.first_tries += 1;
         self.first_try_ns += took_ns;
         self.first_try_excess_ns += excess_ns;
+    }
+}
+
+impl Tally {
+    pub(crate) fn add_variant(&mut self) {
+        self.variants.push(Account::default());
+    }
+
+    /// The account of a variant.
+    pub(crate) fn of(&self, variant: u8) -> &Account {
+        &self.variants[usize::from(variant)]
+    }
+
+    pub(crate) fn of_mut(&mut self, variant: u8) -> &mut Account {
+        &mut self.variants[usize::from(variant)]
     }
 
     pub(crate) fn reject(&mut self, rejection: Rejection) {

@@ -224,7 +224,7 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
 
     /// What choosing has cost so far, and what it was worth.
     pub fn stats(&self) -> OpStats {
-        op_stats(&self.inner.state)
+        op_stats(self.inner.shared(), &self.inner.state)
     }
 
     /// Forgets what this process has learned about the op, its counts included. Verdicts of checks
@@ -502,9 +502,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
     }
 
     fn note_reference_error(&self, timed: &Timed<'_>) {
-        if self.shared().mode == Mode::Learn {
-            self.state.reference_failed(self.shared(), timed);
-        }
+        self.state.reference_failed(self.shared(), timed);
     }
 
     /// Runs something between two readings of the clock.
