@@ -130,7 +130,7 @@
 //!
 //! # Environment
 //!
-//! `POINTSMAN_FORCE`, `_DISABLE`, `_MODE`, `_STORE` and `_SEED` win over what the code says: see
+//! `POINTSMAN_FORCE`, `_DISABLE`, `_MODE`, `_POLICY`, `_STORE` and `_SEED` win over what the code says: see
 //! [`SelectorBuilder`]. The library never prints; warnings go to `tracing`.
 //!
 //! # Cargo features
@@ -156,7 +156,7 @@ mod memory;
 mod op;
 mod outcome;
 mod plan;
-mod policy;
+pub mod policy;
 mod run;
 mod save;
 mod selector;
