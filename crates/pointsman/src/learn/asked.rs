@@ -294,3 +294,53 @@ impl Work {
         whole.moved_for(backend) > 0.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Backend;
+    use crate::policy::Ucb1;
+    use crate::workload::Workload;
+
+    #[test]
+    fn another_policy_leaves_the_model_alone_until_somebody_asks_for_it() {
+        let mut learner = Learner::new(1, 0.01, 1.0, Some(Arc::new(Ucb1::default())));
+        for name in ["a", "b"] {
+            learner.add_variant(Known {
+                name: name.into(),
+                revision: 0,
+                backend: Backend::Scalar,
+                cost: None,
+            });
+        }
+        for n in 0..200u64 {
+            let workload = Workload::new([1u64 << (n % 20)]);
+            let question = Question {
+                workload: &workload,
+                key: workload.cell_key(),
+                eligible: 0b11,
+                reference: Some(0),
+                needs: &[],
+                now_ns: n,
+                explore: true,
+                frozen: false,
+            };
+            let pick = learner.decide(&question);
+            learner.observe(&Seen {
+                workload: &workload,
+                key: question.key,
+                variant: pick.variant,
+                cost: Cost::from_ns(1000 + n),
+                reason: pick.reason,
+                best_ns: pick.best_ns,
+                reserved_ns: 0.0,
+                weight: 1,
+                nested: false,
+                now_ns: n,
+            });
+        }
+        assert_eq!(learner.version, 1, "fitted on the call path");
+        learner.catch_up();
+        assert_eq!(learner.version, 2);
+    }
+}

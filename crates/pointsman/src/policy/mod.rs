@@ -8,10 +8,16 @@
 //! | name | what it does |
 //! |---|---|
 //! | `adaptive` | predicts log costs from everything known, tries others within a time budget |
+//! | `fixed(variant)` | one variant wherever it is eligible: [`Fixed`] |
+//! | `rules` | thresholds on the size, by class of complexity: [`Rules`] |
+//! | `cost` | the calibrated cost model alone: [`CostModel`] |
 //! | `history` | the lowest mean of the cell: [`History`] |
+//! | `score` | a weighted sum of time, memory, cache, history and switching: [`Score`] |
 //! | `epsilon-greedy` | the lowest mean, and now and then anybody: [`EpsilonGreedy`] |
 //! | `ucb1` | optimism that shrinks with the number of samples: [`Ucb1`] |
 //! | `thompson` | a draw from what each may cost: [`Thompson`] |
+//! | `lin-ucb`, `lin-thompson` | the same two on linear models of the features: [`LinUcb`], [`LinThompson`] |
+//! | `vw-greedy` | phases of exploring and exploiting, as in Vectorwise: [`VwGreedy`] |
 //!
 //! Whatever the policy: eligibility, checks, fallbacks and quarantine stay exact and are none of its
 //! business; samples are kept, explained and saved in the same way; trials are counted with their
@@ -24,18 +30,33 @@
 
 pub(crate) mod adaptive;
 mod arms;
+mod cost;
 mod epsilon_greedy;
+mod fixed;
 mod history;
+mod lin_thompson;
+mod lin_ucb;
+mod linear;
 mod names;
+mod rules;
+mod score;
 mod table;
 mod thompson;
 mod ucb1;
+mod vw_greedy;
 
+pub use cost::CostModel;
 pub use epsilon_greedy::EpsilonGreedy;
+pub use fixed::Fixed;
 pub use history::History;
+pub use lin_thompson::LinThompson;
+pub use lin_ucb::LinUcb;
 pub use names::{names, parse};
+pub use rules::{Class, Rules, Size, Thresholds};
+pub use score::{Score, Weights};
 pub use thompson::Thompson;
 pub use ucb1::Ucb1;
+pub use vw_greedy::VwGreedy;
 
 use crate::backend::Backend;
 use crate::error::BuildError;
