@@ -118,7 +118,8 @@ impl SelectorBuilder {
     }
 
     /// Share of the serving time that trials may cost: 0 to 1, 0.01 by default. The first three
-    /// tries of each variant are outside it, also with 0; [`Mode::Frozen`] makes none.
+    /// tries of each variant are outside it, also with 0; [`Mode::Frozen`] makes none. Other
+    /// [policies](Self::policy) than the default do not keep to it.
     pub fn budget(mut self, share: f64) -> Self {
         self.budget = share;
         self

@@ -128,6 +128,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Policies
+//!
+//! Who chooses can be changed: [`policy`] has the usual methods, from fixed rules to bandits, and the
+//! traits for one of your own.
+//!
 //! # Environment
 //!
 //! `POINTSMAN_FORCE`, `_DISABLE`, `_MODE`, `_POLICY`, `_STORE` and `_SEED` win over what the code says: see
@@ -190,3 +195,7 @@ pub use workload::{DType, Feature, MAX_CODES, MAX_FEATURES, Workload, WorkloadEr
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/choosing.md")]
+struct Choosing;

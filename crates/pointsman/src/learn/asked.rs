@@ -35,7 +35,11 @@ impl Asked {
     /// The same policy, knowing nothing.
     pub(super) fn restarted(&mut self) -> Self {
         self.forget();
-        Asked::new(self.policy.clone(), self.seed)
+        Asked {
+            trouble: self.trouble.take(),
+            told: self.told,
+            ..Asked::new(self.policy.clone(), self.seed)
+        }
     }
 
     /// Drops what the chooser knows.

@@ -17,10 +17,14 @@ const OCTAVES: f64 = 4.0;
 /// Weight of the assumption that all coefficients are 0, in samples.
 const RIDGE: f64 = 0.1;
 
-/// The features of a call: a constant, the log features, and the categories it is of.
-#[derive(Clone, Copy)]
-pub(super) struct Features {
-    values: [f64; SIZE],
+/// The features of a call: a constant, the log features, and the categories it is of. Most columns are
+/// 0, and only the others are gone through.
+struct Features(Vec<(usize, f64)>);
+
+impl Features {
+    fn dot(&self, row: &[f64; SIZE]) -> f64 {
+        self.0.iter().map(|(i, x)| row[*i] * x).sum()
+    }
 }
 
 /// A recursive least-squares fit.
@@ -49,21 +53,22 @@ impl Model {
 
     /// Expected value, and how far it is from anything seen: √(xᵀ A⁻¹ x).
     fn predict(&self, x: &Features) -> (f64, f64) {
-        let mean = dot(&self.coefficients, &x.values);
-        let distance2 = dot(&self.gain(x), &x.values);
-        (mean, distance2.max(0.0).sqrt())
-    }
-
-    fn gain(&self, x: &Features) -> [f64; SIZE] {
-        std::array::from_fn(|i| dot(&self.inverse[i], &x.values))
+        let rows =
+            x.0.iter()
+                .map(|(i, value)| value * x.dot(&self.inverse[*i]));
+        let distance2: f64 = rows.sum();
+        (x.dot(&self.coefficients), distance2.max(0.0).sqrt())
     }
 
     /// Adds a sample, by the formula of Sherman and Morrison.
     fn add(&mut self, x: &Features, value: f64) {
-        let gain = self.gain(x);
-        let scale = 1.0 + dot(&gain, &x.values).max(0.0);
-        let error = value - dot(&self.coefficients, &x.values);
+        let gain: [f64; SIZE] = std::array::from_fn(|i| x.dot(&self.inverse[i]));
+        let scale = 1.0 + x.dot(&gain).max(0.0);
+        let error = value - x.dot(&self.coefficients);
         for (i, row) in self.inverse.iter_mut().enumerate() {
+            if gain[i] == 0.0 {
+                continue; // a column that nobody has used
+            }
             self.coefficients[i] += gain[i] * error / scale;
             for (cell, other) in row.iter_mut().zip(&gain) {
                 *cell -= gain[i] * other / scale;
@@ -71,10 +76,6 @@ impl Model {
         }
         self.samples += 1;
     }
-}
-
-fn dot(a: &[f64; SIZE], b: &[f64; SIZE]) -> f64 {
-    a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 
 /// The models of one op.
@@ -104,7 +105,8 @@ impl Linear {
             let column = self.column(mix(mix(0, which), code));
             values[1 + MAX_FEATURES + column] += 1.0;
         }
-        Features { values }
+        let used = values.into_iter().enumerate().filter(|(_, x)| *x != 0.0);
+        Features(used.collect())
     }
 
     fn column(&mut self, category: u64) -> usize {
@@ -138,16 +140,21 @@ impl Linear {
         for candidate in call.candidates() {
             self.model(candidate.variant());
         }
-        let of = |models: &[Option<Model>], c: &Candidate<'_>| {
-            let model = models.get(c.variant())?.as_ref()?;
-            (model.samples > 0).then(|| model.predict(&x))
-        };
-        let best = call.lowest(|c| of(&self.models, c).map(|(mean, _)| mean));
+        let predictions: Vec<(usize, f64, f64)> = call
+            .candidates()
+            .iter()
+            .filter_map(|c| {
+                let model = self.models[c.variant()].as_ref()?;
+                let (mean, distance) = model.predict(&x);
+                (model.samples > 0).then_some((c.variant(), mean, distance))
+            })
+            .collect();
+        let of = |c: &Candidate<'_>| predictions.iter().find(|p| p.0 == c.variant());
+        let best = call.lowest(|c| of(c).map(|(_, mean, _)| *mean));
         let untried = call
             .candidates()
             .iter()
-            .map(|c| (c.variant(), self.models[c.variant()].as_ref()))
-            .filter_map(|(variant, model)| Some((variant, model?)))
+            .filter_map(|c| Some((c.variant(), self.models[c.variant()].as_ref()?)))
             .filter(|(_, m)| m.samples == 0)
             .filter(|(_, m)| best.is_none() || (call.may_try() && is_due(m.asked, visits)))
             .min_by_key(|(_, m)| m.asked)
@@ -161,10 +168,7 @@ impl Linear {
         if !call.may_try() {
             return Choice::serve(best);
         }
-        let chosen = call.lowest(|c| {
-            let (mean, distance) = of(&self.models, c)?;
-            Some(judge(mean, distance))
-        });
+        let chosen = call.lowest(|c| of(c).map(|(_, mean, distance)| judge(*mean, *distance)));
         Choice::one_of(chosen.unwrap_or(best), best)
     }
 
