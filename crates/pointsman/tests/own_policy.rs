@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use pointsman::policy::{Call, Choice, Chooser, Policy};
 use pointsman::{
-    Backend, Cost, FakeClock, Function, Handle, Mode, Outcome, Reason, Selector, Workload, policy,
+    Backend, Checks, Cost, FakeClock, Function, Handle, Mode, Op, Outcome, Reason, Selector,
+    Verify, Workload, policy,
 };
 use policy_common::{COSTS, FOUR, Script, World, builder};
 use store_common::warnings;
@@ -253,5 +254,88 @@ fn a_failed_variant_is_replaced_within_the_call_whatever_the_policy() {
             assert_eq!(op.run(&n), n, "{name}");
         }
         assert_eq!(op.stats().calls, 300, "{name}");
+    }
+}
+
+struct Triple;
+
+impl Op for Triple {
+    type Args<'a> = &'a usize;
+    type Output = usize;
+
+    fn name(&self) -> &str {
+        "triple"
+    }
+
+    fn workload(&self, n: &&usize) -> Workload {
+        Workload::new([**n])
+    }
+}
+
+impl Verify for Triple {
+    type Sample = usize;
+
+    fn sample(&self, workload: &Workload, _seed: u64) -> usize {
+        workload.size() as usize
+    }
+
+    fn args<'a>(&self, sample: &'a mut usize) -> &'a usize {
+        sample
+    }
+
+    fn agrees(&self, expected: (&usize, &usize), got: (&usize, &usize)) -> bool {
+        expected.1 == got.1
+    }
+}
+
+#[test]
+fn p8_a_wrong_variant_never_serves_whatever_the_policy() {
+    for name in policy::names() {
+        let text = if *name == "fixed" {
+            "fixed(wrong)"
+        } else {
+            name
+        };
+        let selector = builder(&FakeClock::new(), 1)
+            .checks(Checks::Inline)
+            .policy(policy::parse(text).unwrap())
+            .build()
+            .unwrap();
+        let op = selector
+            .op(Triple)
+            .reference("plain", Backend::Scalar, |n| 3 * **n)
+            .variant("wrong", Backend::Simd, |n| 3 * **n + 1)
+            .variant("right", Backend::Threads, |n| **n + 2 * **n)
+            .verified()
+            .build()
+            .unwrap();
+        for n in 1..300 {
+            assert_eq!(op.run(&n), 3 * n, "{name}");
+        }
+    }
+}
+
+#[test]
+fn threads_share_a_policy_and_no_call_is_lost() {
+    for name in policy::names() {
+        let text = if *name == "fixed" {
+            "fixed(other)"
+        } else {
+            name
+        };
+        let selector = Selector::builder().in_memory().ignore_environment();
+        let selector = selector.policy(policy::parse(text).unwrap());
+        let op = op_of(&selector.build().unwrap());
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for n in 0..500 {
+                        let served = op.run(&(n % 120));
+                        assert!(n % 120 >= 100 || served != "large", "{name}");
+                    }
+                });
+            }
+        });
+        assert_eq!(op.stats().calls, 2000, "{name}");
     }
 }
