@@ -23,7 +23,7 @@ cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 cargo --version
 
 # Tests use stores of their own; nothing of the user's is read or written.
-unset POINTSMAN_FORCE POINTSMAN_DISABLE POINTSMAN_MODE POINTSMAN_SEED
+unset POINTSMAN_FORCE POINTSMAN_DISABLE POINTSMAN_MODE POINTSMAN_POLICY POINTSMAN_SEED
 POINTSMAN_STORE=memory
 export POINTSMAN_STORE
 

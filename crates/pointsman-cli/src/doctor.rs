@@ -22,10 +22,11 @@ pub(crate) struct Doctor {
 const STORE: &str = "POINTSMAN_STORE";
 
 /// The environment variables that the library obeys.
-const VARIABLES: [&str; 5] = [
+const VARIABLES: [&str; 6] = [
     "POINTSMAN_FORCE",
     "POINTSMAN_DISABLE",
     "POINTSMAN_MODE",
+    "POINTSMAN_POLICY",
     STORE,
     "POINTSMAN_SEED",
 ];

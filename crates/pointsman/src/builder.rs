@@ -11,6 +11,7 @@ use crate::env::{Env, StoreChoice};
 use crate::error::BuildError;
 use crate::machine::{Calibration, Machine, MachineRecord};
 use crate::memory::{Headroom, HostMemory, Memory};
+use crate::policy::{self, Adaptive, Policy};
 use crate::selector::{Mode, Selector};
 use crate::store::{self, Knowledge, MemoryStore, Store, StoreError};
 
@@ -45,6 +46,7 @@ type GetEnv = Box<dyn Fn(&str) -> Option<OsString>>;
 /// | `POINTSMAN_DISABLE` | never choose this variant or backend; same form |
 /// | `POINTSMAN_MODE` | `learn`, `frozen` or `reference` |
 /// | `POINTSMAN_STORE` | a file, or `memory`; not instead of a store given with [`store`](Self::store) |
+/// | `POINTSMAN_POLICY` | a policy by name, as [`policy::parse`] takes it |
 /// | `POINTSMAN_SEED` | a whole number from 0 to 2^64 − 1 |
 ///
 /// A value that means nothing is an error that names the valid ones.
@@ -55,6 +57,7 @@ pub struct SelectorBuilder {
     budget: f64,
     reserve: f64,
     seed: u64,
+    policy: Arc<dyn Policy>,
     checks: Checks,
     interval: Duration,
     clock: Arc<dyn Clock>,
@@ -74,6 +77,7 @@ impl Default for SelectorBuilder {
             budget: DEFAULT_BUDGET,
             reserve: DEFAULT_RESERVE,
             seed: 0,
+            policy: Arc::new(Adaptive),
             checks: Checks::default(),
             interval: DEFAULT_INTERVAL,
             clock: Arc::new(SystemClock),
@@ -114,7 +118,8 @@ impl SelectorBuilder {
     }
 
     /// Share of the serving time that trials may cost: 0 to 1, 0.01 by default. The first three
-    /// tries of each variant are outside it, also with 0; [`Mode::Frozen`] makes none.
+    /// tries of each variant are outside it, also with 0; [`Mode::Frozen`] makes none. Other
+    /// [policies](Self::policy) than the default do not keep to it.
     pub fn budget(mut self, share: f64) -> Self {
         self.budget = share;
         self
@@ -135,6 +140,22 @@ impl SelectorBuilder {
     /// Seed of what is drawn by lot.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
+        self
+    }
+
+    /// Who chooses; [`Adaptive`](crate::policy::Adaptive) by default. Only that one is bound by the
+    /// [`budget`](Self::budget).
+    ///
+    /// ```
+    /// use pointsman::{Selector, policy};
+    ///
+    /// let selector = Selector::builder().in_memory().policy(policy::Ucb1::default()).build()?;
+    /// let same = Selector::builder().in_memory().policy(policy::parse("ucb1")?).build()?;
+    /// assert_eq!(selector.policy(), same.policy());
+    /// # Ok::<(), pointsman::BuildError>(())
+    /// ```
+    pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
+        self.policy = Arc::new(policy);
         self
     }
 
@@ -204,6 +225,7 @@ impl SelectorBuilder {
         };
         share("budget", self.budget)?;
         share("memory reserve", self.reserve)?;
+        self.policy.check()?;
         if self.interval.is_zero() {
             return Err(BuildError::Setting {
                 name: "save_every",
@@ -243,6 +265,12 @@ impl SelectorBuilder {
             (None, keep) => keep,
         };
         let mode = env.mode.unwrap_or(self.mode);
+        let seed = env.seed.unwrap_or(self.seed);
+        let named = env.policy.as_deref().map(policy::parse);
+        let policy = match named {
+            Some(Ok(named)) => Arc::from(named),
+            _ => self.policy,
+        };
         let machine = self.machine.unwrap_or_else(Machine::detect);
         let fingerprint = machine.fingerprint();
         let (store, knowledge) = open(keep);
@@ -256,7 +284,9 @@ impl SelectorBuilder {
             Mode::Frozen | Mode::Reference => Calibration::nominal(),
         });
         Selector::assemble(Settings {
-            seed: env.seed.unwrap_or(self.seed),
+            seed,
+            policy_name: policy.name().to_owned(),
+            policy: policy.chooser(seed).is_some().then_some(policy),
             mode,
             env,
             bad_env,
@@ -281,6 +311,9 @@ pub(crate) struct Settings {
     pub(crate) env: Env,
     pub(crate) bad_env: Option<BuildError>,
     pub(crate) seed: u64,
+    /// Who chooses, if not `adaptive`.
+    pub(crate) policy: Option<Arc<dyn Policy>>,
+    pub(crate) policy_name: String,
     pub(crate) budget: f64,
     pub(crate) checks: Checks,
     pub(crate) clock: Arc<dyn Clock>,

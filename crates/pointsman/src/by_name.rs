@@ -8,7 +8,7 @@ use crate::explain::{Line, explanation};
 use crate::learn::{Pick, bits};
 use crate::outcome::{Cost, Outcome, Rejection};
 use crate::selector::{Mode, Selector};
-use crate::state::{Look, MAX_VARIANTS, OpState, Timed};
+use crate::state::{Ask, Look, MAX_VARIANTS, OpState, Timed};
 use crate::workload::Workload;
 
 /// The numbers of a call's candidates, in the caller's order.
@@ -19,6 +19,12 @@ struct Candidates {
 }
 
 impl Candidates {
+    /// The first that has a number: the reference.
+    fn first(&self) -> Option<u8> {
+        let mut ids = self.ids[..self.count].iter().copied();
+        ids.find(|id| *id != u8::MAX)
+    }
+
     fn index_of(&self, id: u8) -> usize {
         self.ids[..self.count]
             .iter()
@@ -79,7 +85,7 @@ impl Selector {
                 Look::Due(choice) => 1 << choice.period,
                 Look::Ask => 1,
             };
-            let pick = self.pick(state, workload, key, eligible);
+            let pick = self.pick(state, workload, key, eligible, found.first());
             state.counters.add(pick.variant, 1);
             (ticket.id, ticket.sampled, ticket.weight) = (pick.variant, true, weight);
             (ticket.best_ns, ticket.reserved_ns) = (pick.best_ns, pick.reserved_ns);
@@ -173,10 +179,25 @@ impl Selector {
         })
     }
 
-    fn pick(&self, state: &OpState, workload: &Workload, key: u64, eligible: u64) -> Pick {
+    fn pick(
+        &self,
+        state: &OpState,
+        workload: &Workload,
+        key: u64,
+        eligible: u64,
+        reference: Option<u8>,
+    ) -> Pick {
         let shared = self.shared();
         state.release(shared.clock.now_ns());
-        let mut pick = state.decide(shared, workload, key, eligible, true);
+        let ask = Ask {
+            workload,
+            key,
+            eligible,
+            reference,
+            needs: &[],
+            explore: true,
+        };
+        let mut pick = state.decide(shared, &ask);
         if !matches!(pick.reason, Reason::Trial | Reason::FirstTry) {
             pick.reason = self
                 .demanded(state, workload, pick.variant)
@@ -189,11 +210,15 @@ impl Selector {
     /// Why a published choice serves.
     #[inline]
     fn settled_reason(&self, state: &OpState, workload: &Workload, variant: u8) -> Reason {
+        let chosen = match self.shared().policy {
+            None => Reason::Historical,
+            Some(_) => Reason::Policy,
+        };
         if self.is_plain(workload) && self.shared().mode == Mode::Learn {
-            return Reason::Historical;
+            return chosen;
         }
         let demanded = self.demanded(state, workload, variant);
-        demanded.unwrap_or(Reason::Historical)
+        demanded.unwrap_or(chosen)
     }
 
     /// The reason that stands above what was learned, if there is one.
@@ -294,8 +319,7 @@ impl Selector {
     ) -> u64 {
         let shared = self.shared();
         if shared.mode == Mode::Reference {
-            let first = found.ids[..found.count].iter().find(|id| **id != u8::MAX);
-            return first.map_or(mask, |id| 1 << id);
+            return found.first().map_or(mask, |id| 1 << id);
         }
         let names = state.names();
         let all: Vec<(&str, Backend)> = names.iter().map(|n| (&*n.name, n.backend)).collect();

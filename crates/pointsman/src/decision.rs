@@ -18,6 +18,8 @@ pub enum Reason {
     Historical,
     /// It is the fastest by prediction: the cost model and neighbouring cells.
     Prior,
+    /// Another policy than `adaptive` chose it.
+    Policy,
     /// It may be faster than the best known, and trying it fits the budget.
     Trial,
     /// It was never tried; one of its few first tries, on a cheap workload.
@@ -42,6 +44,7 @@ impl Reason {
         match self {
             Reason::Historical => "historical",
             Reason::Prior => "prior",
+            Reason::Policy => "policy",
             Reason::Trial => "trial",
             Reason::FirstTry => "first_try",
             Reason::Forced => "forced",
@@ -204,6 +207,8 @@ pub struct Explanation {
     pub workload: Workload,
     /// Mode of the selector.
     pub mode: crate::Mode,
+    /// Name of the policy that chooses.
+    pub policy: String,
     /// The variant that would serve, or served, this workload.
     pub chosen: String,
     /// Why.
@@ -267,7 +272,11 @@ pub(crate) fn human_ns(ns: f64) -> String {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} {} ({} mode)", self.op, self.workload, self.mode)?;
+        write!(f, "{} {} ({} mode", self.op, self.workload, self.mode)?;
+        if self.policy != "adaptive" {
+            write!(f, ", policy {}", self.policy)?;
+        }
+        writeln!(f, ")")?;
         write!(
             f,
             "→ {} ({}, confidence {:.0} %)",

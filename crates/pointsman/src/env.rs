@@ -6,6 +6,7 @@
 //! | `POINTSMAN_DISABLE` | never choose this variant or backend; same form |
 //! | `POINTSMAN_MODE` | `learn`, `frozen` or `reference` |
 //! | `POINTSMAN_STORE` | a file, or `memory` |
+//! | `POINTSMAN_POLICY` | a policy by name, such as `ucb1` or `fixed(avx2)` |
 //! | `POINTSMAN_SEED` | a whole number from 0 to 2^64 − 1 |
 
 use std::ffi::OsString;
@@ -14,6 +15,7 @@ use std::str::FromStr;
 
 use crate::backend::Backend;
 use crate::error::BuildError;
+use crate::policy;
 use crate::selector::Mode;
 
 /// Where knowledge is kept, by `POINTSMAN_STORE`.
@@ -31,6 +33,8 @@ pub(crate) struct Env {
     pub(crate) mode: Option<Mode>,
     pub(crate) store: Option<StoreChoice>,
     pub(crate) seed: Option<u64>,
+    /// The name of a policy that exists, with its parameters.
+    pub(crate) policy: Option<String>,
 }
 
 impl Env {
@@ -58,6 +62,7 @@ impl Env {
             disable: rules("POINTSMAN_DISABLE", &mut first),
             mode: parsed("POINTSMAN_MODE", text("POINTSMAN_MODE"), modes, &mut first),
             seed: parsed("POINTSMAN_SEED", text("POINTSMAN_SEED"), seeds, &mut first),
+            policy: valid_policy(text("POINTSMAN_POLICY"), &mut first),
             store: value("POINTSMAN_STORE").map(|v| match v.to_str() {
                 Some("memory") => StoreChoice::Memory,
                 _ => StoreChoice::File(PathBuf::from(v)),
@@ -78,6 +83,30 @@ fn parsed<T: FromStr>(
         text.map(parse).transpose()
     });
     parsed.unwrap_or_else(|error| {
+        first.get_or_insert(error);
+        None
+    })
+}
+
+fn valid_policy(
+    text: Result<Option<String>, BuildError>,
+    first: &mut Option<BuildError>,
+) -> Option<String> {
+    let checked = text.and_then(|text| {
+        let Some(named) = text else {
+            return Ok(None);
+        };
+        match policy::parse(&named) {
+            Ok(_) => Ok(Some(named)),
+            Err(BuildError::Setting { name, valid, .. }) if name != "policy" => {
+                let valid = format!("those whose {name} is {valid}");
+                Err(bad("POINTSMAN_POLICY", &named, &valid))
+            }
+            Err(BuildError::Setting { valid, .. }) => Err(bad("POINTSMAN_POLICY", &named, valid)),
+            Err(error) => Err(error),
+        }
+    });
+    checked.unwrap_or_else(|error| {
         first.get_or_insert(error);
         None
     })
@@ -226,6 +255,8 @@ mod tests {
         let cases = [
             ("POINTSMAN_MODE", "fast", "learn, frozen, reference"),
             ("POINTSMAN_SEED", "-1", "a whole number"),
+            ("POINTSMAN_POLICY", "ucb2", "ucb1"),
+            ("POINTSMAN_POLICY", "epsilon-greedy(2)", "from 0 to 1"),
             ("POINTSMAN_FORCE", "a,,b", "op=variant"),
             ("POINTSMAN_DISABLE", "=x", "op=variant"),
         ];

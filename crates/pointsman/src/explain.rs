@@ -2,7 +2,7 @@
 
 use crate::backend::Backend;
 use crate::decision::{Explanation, Reason, VariantReport};
-use crate::learn::Pick;
+use crate::learn::{Pick, Question};
 use crate::policy::adaptive::{Candidate, confidence};
 use crate::selector::{Mode, Shared};
 use crate::state::OpState;
@@ -28,6 +28,7 @@ pub(crate) fn explanation(
 ) -> Explanation {
     let now_ns = shared.clock.now_ns();
     let mut learner = state.learner();
+    learner.catch_up();
     let asked = lines.iter().fold(0, |mask, line| mask | 1u64 << line.id);
     let (known, common) = learner.predict(workload, asked, now_ns);
     let all: Vec<Candidate> = lines
@@ -61,9 +62,25 @@ pub(crate) fn explanation(
         })
     };
     let reference = lines.iter().find(|l| l.reference).map(|l| l.id);
+    let constant = {
+        let question = Question {
+            workload,
+            key: workload.cell_key(),
+            eligible: serving.iter().fold(0, |mask, id| mask | 1 << id),
+            reference,
+            needs: &[],
+            now_ns,
+            explore: false,
+            frozen: true,
+        };
+        learner.constant_choice(&question).map(|(id, _)| id)
+    };
     let chosen = match pick {
         Some(pick) => Some(pick.variant),
-        None => incumbent.or_else(|| lowest().copied()).or(reference),
+        None => constant
+            .or(incumbent)
+            .or_else(|| lowest().copied())
+            .or(reference),
     };
     let measured = chosen.is_some_and(|id| learner.counts(workload, id).0 > 0);
     let reason = match pick {
@@ -71,6 +88,8 @@ pub(crate) fn explanation(
         None if shared.mode == Mode::Reference => Reason::Reference,
         None if eligible.len() < 2 => Reason::OnlyEligible,
         None if shared.mode == Mode::Frozen => Reason::Frozen,
+        None if constant.is_some() => Reason::Policy,
+        None if learner.is_asked() && incumbent.is_some() => Reason::Policy,
         None if measured => Reason::Historical,
         None => Reason::Prior,
     };
@@ -101,6 +120,7 @@ pub(crate) fn explanation(
         op: state.name.to_string(),
         workload: *workload,
         mode: shared.mode,
+        policy: shared.policy_name.clone(),
         chosen: chosen.map_or_else(String::new, |id| state.name_of(id)),
         reason,
         confidence: chosen.map_or(0.0, sure),

@@ -128,9 +128,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Policies
+//!
+//! Who chooses can be changed: [`policy`] has the usual methods, from fixed rules to bandits, and the
+//! traits for one of your own.
+//!
 //! # Environment
 //!
-//! `POINTSMAN_FORCE`, `_DISABLE`, `_MODE`, `_STORE` and `_SEED` win over what the code says: see
+//! `POINTSMAN_FORCE`, `_DISABLE`, `_MODE`, `_POLICY`, `_STORE` and `_SEED` win over what the code says: see
 //! [`SelectorBuilder`]. The library never prints; warnings go to `tracing`.
 //!
 //! # Cargo features
@@ -156,7 +161,7 @@ mod memory;
 mod op;
 mod outcome;
 mod plan;
-mod policy;
+pub mod policy;
 mod run;
 mod save;
 mod selector;
@@ -191,3 +196,7 @@ pub use workload::{DType, Feature, MAX_CODES, MAX_FEATURES, Workload, WorkloadEr
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/choosing.md")]
+struct Choosing;

@@ -21,6 +21,7 @@ use crate::error::BuildError;
 use crate::machine::{Calibration, Machine};
 use crate::memory::Headroom;
 use crate::op::{Function, Op, OpBuilder, valid_name};
+use crate::policy::Policy;
 use crate::save::{Checker, FlushError, Saver};
 use crate::state::OpState;
 use crate::stats::{OpStats, op_stats};
@@ -116,6 +117,9 @@ pub(crate) struct Shared {
     pub(crate) checks: Checks,
     pub(crate) checker: Checker,
     pub(crate) seed: u64,
+    /// Who chooses, if not `adaptive`.
+    pub(crate) policy: Option<Arc<dyn Policy>>,
+    pub(crate) policy_name: String,
     /// A bad environment that `Selector::new` could not report; every op's build does.
     bad_env: Option<BuildError>,
     budget: f64,
@@ -164,6 +168,8 @@ impl Selector {
             checks: settings.checks,
             checker: Checker::default(),
             seed: settings.seed,
+            policy: settings.policy,
+            policy_name: settings.policy_name,
             bad_env: settings.bad_env,
             budget: settings.budget,
             fingerprint: settings.fingerprint,
@@ -236,6 +242,11 @@ impl Selector {
     /// Mode it runs in.
     pub fn mode(&self) -> Mode {
         self.shared.mode
+    }
+
+    /// Name of the policy that chooses.
+    pub fn policy(&self) -> &str {
+        &self.shared.policy_name
     }
 
     /// The machine it runs on.
@@ -433,6 +444,7 @@ impl Shared {
             self.seed,
             self.budget,
             self.clock_tick_ns,
+            self.policy.clone(),
         )));
         let more = Arc::new(more);
         self.ops.store(more.clone());

@@ -17,6 +17,7 @@ use crate::learn::{Known, Learner, Pick, Question, Seen};
 use crate::machine::Calibration;
 use crate::outcome::{Cost, Rejection};
 use crate::plan::Batch;
+use crate::policy::Policy;
 use crate::selector::{Mode, Shared};
 use crate::store::{Entry, Fact};
 use crate::thread::{self, Counters};
@@ -78,6 +79,20 @@ pub(crate) struct OpState {
     seed: u64,
 }
 
+/// A call that the learner is asked about.
+#[derive(Clone, Copy)]
+pub(crate) struct Ask<'a> {
+    pub(crate) workload: &'a Workload,
+    pub(crate) key: u64,
+    pub(crate) eligible: u64,
+    /// Who serves if a policy has no answer.
+    pub(crate) reference: Option<u8>,
+    /// Bytes of memory that variants need for it, where they said so.
+    pub(crate) needs: &'a [(u8, u64)],
+    /// Whether trials are allowed.
+    pub(crate) explore: bool,
+}
+
 /// A timed call, from its pick to its outcome.
 #[derive(Clone, Copy)]
 pub(crate) struct Timed<'a> {
@@ -89,7 +104,13 @@ pub(crate) struct Timed<'a> {
 }
 
 impl OpState {
-    pub(crate) fn new(name: &str, seed: u64, budget: f64, tick_ns: u64) -> Self {
+    pub(crate) fn new(
+        name: &str,
+        seed: u64,
+        budget: f64,
+        tick_ns: u64,
+        policy: Option<Arc<dyn Policy>>,
+    ) -> Self {
         let seed = name.bytes().fold(seed, |s, b| mix(s, u64::from(b)));
         OpState {
             name: name.into(),
@@ -98,7 +119,7 @@ impl OpState {
             quarantine: Quarantine::default(),
             epoch: AtomicU32::new(1),
             names: ArcSwap::default(),
-            learner: Mutex::new(Learner::new(seed, budget, tick_ns as f64)),
+            learner: Mutex::new(Learner::new(seed, budget, tick_ns as f64, policy)),
             checked: Mutex::default(),
             recent: Mutex::default(),
             plans: Mutex::default(),
@@ -106,7 +127,8 @@ impl OpState {
         }
     }
 
-    /// The learner. A panic cannot poison it: no foreign code runs under its lock.
+    /// The learner. A panic cannot poison it: the only foreign code that runs under its lock is a
+    /// policy's, guarded.
     pub(crate) fn learner(&self) -> MutexGuard<'_, Learner> {
         self.learner.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -278,27 +300,32 @@ impl OpState {
     }
 
     /// Asks the learner.
-    pub(crate) fn decide(
-        &self,
-        shared: &Shared,
-        workload: &Workload,
-        key: u64,
-        eligible: u64,
-        explore: bool,
-    ) -> Pick {
+    pub(crate) fn decide(&self, shared: &Shared, ask: &Ask<'_>) -> Pick {
         let question = Question {
-            workload,
-            key,
-            eligible,
+            workload: ask.workload,
+            key: ask.key,
+            eligible: ask.eligible,
+            reference: ask.reference,
+            needs: ask.needs,
             now_ns: shared.clock.now_ns(),
-            explore: explore && shared.mode == Mode::Learn,
+            explore: ask.explore && shared.mode == Mode::Learn,
             frozen: shared.mode != Mode::Learn,
         };
-        let mut pick = self.learner().decide(&question);
+        let (mut pick, trouble) = {
+            let mut learner = self.learner();
+            (learner.decide(&question), learner.take_trouble())
+        };
+        self.warn_of(trouble);
         if shared.mode == Mode::Frozen && pick.reason != Reason::OnlyEligible {
             pick.reason = Reason::Frozen;
         }
         pick
+    }
+
+    fn warn_of(&self, trouble: Option<(String, String)>) {
+        if let Some((policy, error)) = trouble {
+            tracing::warn!(op = %self.name, policy, error, "the policy panicked; the reference serves where it does");
+        }
     }
 
     /// Publishes a pick for the calls that follow; under the learner's lock, because the
@@ -332,12 +359,13 @@ impl OpState {
             return;
         }
         let seen = timed.seen(cost, shared.clock.now_ns());
-        let drifts = {
+        let (drifts, trouble) = {
             let mut learner = self.learner();
             let before = learner.tally.drifts;
             learner.observe(&seen);
-            learner.tally.drifts - before
+            (learner.tally.drifts - before, learner.take_trouble())
         };
+        self.warn_of(trouble);
         if drifts > 0 {
             self.unpublish();
         }

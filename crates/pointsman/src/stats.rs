@@ -28,7 +28,7 @@ pub struct OpStats {
     pub cells: usize,
     /// Accepted measurements, of this process.
     pub samples: u64,
-    /// Trials within the budget.
+    /// Trials; with [`Adaptive`](crate::policy::Adaptive) within the budget.
     pub trials: u64,
     /// Time spent in trials, in nanoseconds.
     pub trial_ns: f64,
@@ -42,7 +42,8 @@ pub struct OpStats {
     pub first_try_excess_ns: f64,
     /// Time spent serving in nanoseconds, estimated from the timed calls; trials are not in it.
     pub served_ns: f64,
-    /// What trials may cost now, in nanoseconds; negative after a bad one.
+    /// What trials may cost now, in nanoseconds; negative after a bad one, or if another policy
+    /// spends more than [`Adaptive`](crate::policy::Adaptive) would.
     pub budget_left_ns: f64,
     /// Failed attempts.
     pub failures: u64,

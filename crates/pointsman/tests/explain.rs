@@ -165,6 +165,7 @@ fn an_explanation_is_json_with_the_documented_fields() {
             "failed",
             "mode",
             "op",
+            "policy",
             "reason",
             "took_ns",
             "variants",

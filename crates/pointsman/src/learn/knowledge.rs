@@ -105,6 +105,9 @@ impl Learner {
             place.samples.retain(|s| s.variant != variant);
         }
         self.foreign.retain(|f| f.variant != variant);
+        if let Some(asked) = &mut self.asked {
+            asked.forget();
+        }
         self.points = self
             .cells
             .iter()

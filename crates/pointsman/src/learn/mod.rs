@@ -8,6 +8,7 @@
 //! prior (calibrated cost model) + ridge (linear in the log features, shared and own slopes)
 //! + neighbours (a local Gaussian process on what the ridge misses) + the cell's own samples.
 
+mod asked;
 mod bank;
 mod basis;
 mod cells;
@@ -21,12 +22,16 @@ mod samples;
 mod scales;
 mod tally;
 
+use std::sync::Arc;
+
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
+use self::asked::Asked;
 pub(crate) use self::bank::Bank;
 use self::basis::Basis;
-use self::cells::{Cells, Expected, MAX_CELLS, Place};
+pub(crate) use self::cells::MAX_CELLS;
+use self::cells::{Cells, Expected, Place};
 use self::ridge::Ridge;
 use self::samples::{News, Samples};
 use self::scales::Search;
@@ -36,6 +41,7 @@ use crate::cell::Cell;
 use crate::decision::{Prediction, Reason};
 use crate::machine::BackendCost;
 use crate::outcome::{Cost, Rejection};
+use crate::policy::Policy;
 use crate::policy::adaptive::{self, Burst, Candidate, Situation};
 use crate::store::Costs;
 use crate::workload::Workload;
@@ -80,6 +86,10 @@ pub(crate) struct Question<'a> {
     pub(crate) key: u64,
     /// Who may serve; never empty.
     pub(crate) eligible: u64,
+    /// Who serves if a policy has no answer.
+    pub(crate) reference: Option<u8>,
+    /// Bytes of memory that variants need for this call, where they said so.
+    pub(crate) needs: &'a [(u8, u64)],
     pub(crate) now_ns: u64,
     /// Whether trials are allowed.
     pub(crate) explore: bool,
@@ -208,11 +218,18 @@ pub(crate) struct Learner {
     /// The steps in which the clock moves.
     tick_ns: f64,
     scratch: Vec<Candidate>,
+    /// Another policy than `adaptive`.
+    asked: Option<Asked>,
     pub(crate) tally: Tally,
 }
 
 impl Learner {
-    pub(crate) fn new(seed: u64, budget: f64, tick_ns: f64) -> Self {
+    pub(crate) fn new(
+        seed: u64,
+        budget: f64,
+        tick_ns: f64,
+        policy: Option<Arc<dyn Policy>>,
+    ) -> Self {
         Learner {
             variants: Vec::new(),
             cells: Cells::default(),
@@ -239,6 +256,7 @@ impl Learner {
             budget,
             tick_ns,
             scratch: Vec::new(),
+            asked: policy.map(|policy| Asked::new(policy, seed)),
             tally: Tally::default(),
         }
     }
@@ -272,7 +290,9 @@ impl Learner {
     /// Forgets everything but the variants.
     pub(crate) fn reset(&mut self) {
         let variants = std::mem::take(&mut self.variants);
-        *self = Learner::new(self.seed, self.budget, self.tick_ns);
+        let asked = self.asked.as_mut().map(Asked::restarted);
+        *self = Learner::new(self.seed, self.budget, self.tick_ns, None);
+        self.asked = asked;
         variants.into_iter().for_each(|v| self.add_variant(v));
     }
 
@@ -280,6 +300,9 @@ impl Learner {
     pub(crate) fn decide(&mut self, question: &Question<'_>) -> Pick {
         if question.frozen {
             return self.decide_frozen(question);
+        }
+        if self.asked.is_some() {
+            return self.decide_by_policy(question);
         }
         let at = self.enter(question.workload, question.key);
         self.refresh(at, question.eligible);
@@ -339,6 +362,15 @@ impl Learner {
             outliers: 0.0,
         };
         let mut pick = adaptive::pick(&situation, &mut self.bank);
+        if let Some((variant, choice)) = self.constant_choice(question) {
+            pick.variant = variant;
+            pick.publish = (choice.good_for > 0).then_some(MAX_PERIOD);
+            if let Some(chosen) = candidates.iter().find(|c| c.variant == variant) {
+                pick.predicted = chosen.prediction;
+                pick.confidence = adaptive::confidence(chosen, &candidates, shared);
+            }
+            return pick;
+        }
         // In a cell that is not known, the amount of work may decide, and it differs within a cell:
         // such a choice is for this call only.
         let known = self.cells.find(question.key).is_some();
@@ -426,7 +458,10 @@ impl Learner {
         }
         self.cells.at_mut(at).calls += seen.weight as f64;
         self.judge(at, seen);
-        if self.changed > self.points / 8 {
+        // Under another policy the model serves explanations only, and they bring it up to date.
+        if self.asked.is_some() {
+            self.tell_policy(at, seen, cost);
+        } else if self.changed > self.points / 8 {
             self.fit();
         }
     }
@@ -473,7 +508,12 @@ impl Learner {
             return;
         };
         let took = cost.ns() as f64;
-        let excess = (took - seen.best_ns).max(0.0);
+        // Nothing measured to compare with: nothing is known to be lost.
+        let excess = if seen.best_ns > 0.0 {
+            (took - seen.best_ns).max(0.0)
+        } else {
+            0.0
+        };
         match seen.reason {
             Reason::Trial => {
                 self.bank.settle(seen.reserved_ns, excess);

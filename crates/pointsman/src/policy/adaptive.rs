@@ -80,12 +80,17 @@ impl Candidate {
 
     /// One that nothing is known about.
     pub(crate) fn unknown(variant: u8) -> Self {
+        Self::alone(variant, Prediction::default())
+    }
+
+    /// One that shares nothing with the others.
+    pub(crate) fn alone(variant: u8, prediction: Prediction) -> Self {
         Candidate {
             variant,
-            prediction: Prediction::default(),
-            mean: Prediction::default().mean(),
-            loading: 1.0,
-            own: Prediction::default().sd().powi(2),
+            prediction,
+            mean: prediction.mean(),
+            loading: 0.0,
+            own: prediction.sd().powi(2),
             noise: 0.01,
             tries: 0,
             points: 0,

@@ -2,9 +2,11 @@
 
 use super::Inner;
 use crate::check::{self, Checks, Verdict};
-use crate::learn::Pick;
+use crate::guard;
+use crate::learn::{Pick, bits};
 use crate::op::{CheckCase, Kind, Op};
 use crate::selector::Mode;
+use crate::state::Ask;
 use crate::workload::Workload;
 
 impl<O: Op, K: Kind<O>> Inner<O, K> {
@@ -18,12 +20,24 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         explore: bool,
     ) -> Pick {
         let shared = self.shared();
+        let needs = self.needs(workload, left);
+        let decide = |eligible: u64| {
+            let ask = Ask {
+                workload,
+                key,
+                eligible,
+                reference: Some(self.reference),
+                needs: &needs,
+                explore,
+            };
+            self.state.decide(shared, &ask)
+        };
         if self.declared.check.is_none() {
-            return self.state.decide(shared, workload, key, left, explore);
+            return decide(left);
         }
         loop {
             let checked = self.state.checked().agreed(workload) | 1 << self.reference;
-            let pick = self.state.decide(shared, workload, key, left, explore);
+            let pick = decide(left);
             if checked & 1 << pick.variant != 0 {
                 return pick;
             }
@@ -39,19 +53,33 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
                     self.check(workload, pick.variant);
                     let left = left & !self.state.quarantine.mask();
                     if left == 0 || self.state.checked().agreed(workload) & 1 << pick.variant == 0 {
-                        return self.state.decide(shared, workload, key, serving, explore);
+                        return decide(serving);
                     }
                 }
                 Checks::Background if may_check => {
                     self.check_in_background(workload, pick.variant);
-                    return self
-                        .state
-                        .decide(shared, workload, key, serving, explore)
-                        .unpublished();
+                    return decide(serving).unpublished();
                 }
-                _ => return self.state.decide(shared, workload, key, serving, explore),
+                _ => return decide(serving),
             }
         }
+    }
+
+    /// Bytes that the variants of the mask need for this call, for policies that look at them. Asked
+    /// before the op is locked: it is the user's code.
+    fn needs(&self, workload: &Workload, mask: u64) -> Vec<(u8, u64)> {
+        if self.shared().policy.is_none() {
+            return Vec::new();
+        }
+        let need = |id: u8| {
+            let need = self.declared.variants[self.place(id)]
+                .limits
+                .memory
+                .as_ref()?;
+            let bytes = guard::attempt_sure(|| need(workload)).ok()?;
+            Some((id, bytes))
+        };
+        bits(mask).filter_map(need).collect()
     }
 
     /// Compares a variant with the reference on the samples of this block.
