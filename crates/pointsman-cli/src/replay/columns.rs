@@ -34,13 +34,12 @@ pub(super) struct Columns {
 
 impl Columns {
     /// Reads a header; what is wrong with it otherwise.
-    pub(super) fn read(header: &[String]) -> Result<Self, String> {
-        let names: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();
+    pub(super) fn read<'h>(header: impl Iterator<Item = &'h str>) -> Result<Self, String> {
         let mut columns = Columns {
             all: Vec::new(),
             variants: Vec::new(),
             categories: 0,
-            names,
+            names: header.map(str::to_owned).collect(),
         };
         columns.name_variants()?;
         let mut numbers = 0;
@@ -124,6 +123,20 @@ impl Columns {
     /// Whether any column says how much workspace a variant needs.
     pub(super) fn knows_memory(&self) -> bool {
         self.all.iter().any(|c| matches!(c, Column::Workspace(_)))
+    }
+
+    /// What is wrong with a row of another number of fields.
+    pub(super) fn ragged(&self, fields: usize) -> String {
+        let (columns, places) = (self.all.len(), fields.min(self.all.len() - 1));
+        let what = if fields < columns {
+            "is missing"
+        } else {
+            "is the last"
+        };
+        format!(
+            "{fields} fields, and the header has {columns} columns: {} {what}",
+            self.shown(places)
+        )
     }
 
     /// A column as a message names it.

@@ -1,11 +1,13 @@
 //! `pointsman replay`: how well policies would have chosen on recorded times.
 //!
 //! [`table`] reads what each variant took, [`stream`] says what is called, [`drive`] lets a selector
-//! serve it, [`score`] compares that with an oracle.
+//! serve it, [`score`] compares that with an oracle, [`plot`] draws it.
 
 mod columns;
 pub mod drive;
+mod lines;
 mod log;
+pub mod plot;
 pub mod score;
 pub mod seeds;
 pub mod stream;
@@ -17,7 +19,9 @@ use std::process::ExitCode;
 use clap::Args;
 use pointsman::FakeClock;
 
-use self::score::{Score, Scores, Subject};
+use self::drive::Run;
+use self::plot::{Curve, Panel};
+use self::score::{Scores, Subject};
 use self::seeds::Seeds;
 use self::stream::Order;
 use self::table::Table;
@@ -56,6 +60,9 @@ pub struct Replay {
     /// Write every call to this file, as CSV; for one table, policy and seed
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
+    /// Draw the time beyond the oracle's over the calls into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -73,17 +80,30 @@ impl Replay {
         }
         let tables = self.read_tables()?;
         let mut scores = Vec::new();
+        let mut panels = Vec::new();
         for table in &tables {
+            let mut curves = Vec::new();
             for policy in &policies {
+                let mut curve = Curve::new(policy);
                 for seed in self.seed.iter() {
-                    scores.push(self.replay(table, policy, seed)?);
+                    let run = self.replay(table, policy, seed)?;
+                    curve.add(table, &run);
+                    scores.push(score::score(table, self.subject(table, policy, seed), &run));
                 }
+                curves.push(curve);
             }
+            panels.push(Panel {
+                title: table.name.clone(),
+                curves,
+            });
+        }
+        if let Some(path) = &self.svg {
+            plot::draw(path, &panels)?;
         }
         report(&Scores(scores), self.json)
     }
 
-    fn replay(&self, table: &Table, policy: &str, seed: u64) -> Result<Score, Failure> {
+    fn replay(&self, table: &Table, policy: &str, seed: u64) -> Result<Run, Failure> {
         let clock = FakeClock::new();
         let selector = drive::selector(policy, seed, self.budget, clock.clone())?;
         let calls = stream::stream(
@@ -97,14 +117,17 @@ impl Replay {
         if let Some(path) = &self.log {
             log::write(path, table, &run)?;
         }
-        let subject = Subject {
+        Ok(run)
+    }
+
+    fn subject(&self, table: &Table, policy: &str, seed: u64) -> Subject {
+        Subject {
             table: table.name.clone(),
             policy: policy.to_owned(),
             order: self.order,
             seed,
             budget: self.budget,
-        };
-        Ok(score::score(table, subject, &run))
+        }
     }
 
     /// The policies asked for, each of them known.
@@ -120,7 +143,7 @@ impl Replay {
     }
 
     fn read_tables(&self) -> Result<Vec<Table>, Failure> {
-        for written in self.log.iter() {
+        for written in self.log.iter().chain(&self.svg) {
             if self.tables.iter().any(|table| is_same(table, written)) {
                 return Err(Failure::new(format!(
                     "{}: is one of the tables, and would be overwritten; name another file",

@@ -2,20 +2,17 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::Path;
 
-use pointsman::{MAX_CODES, MAX_FEATURES, Workload};
+use pointsman::{MAX_CODES, Workload};
 
 use super::columns::{Column, Columns};
+use super::lines::Lines;
 use crate::output::Failure;
 
-/// Longest line: a hundred times what a table with all columns needs.
-const MAX_LINE: usize = 1 << 20;
-
-/// Most rows of a table, and most bytes: what fits into memory when read.
+/// Most rows of a table.
 const MAX_ROWS: usize = 2_000_000;
-const MAX_BYTES: u64 = 256 << 20;
 
 /// Times that are believed, in seconds. Ratios of such times, and sums of them, are finite.
 const TIMES: std::ops::RangeInclusive<f64> = 1e-15..=1e12;
@@ -100,21 +97,19 @@ impl Table {
     /// Reads a table from anything that gives bytes.
     pub fn read(name: &str, source: impl Read) -> Result<Self, Failure> {
         let mut lines = Lines::new(name, source);
-        let Some(header) = lines.next()? else {
+        if !lines.next()? {
             return Err(Failure::new(format!(
                 "{name}: line 1: the table is empty; its header names columns x:…, c:… and t:…"
             )));
-        };
-        let columns = Columns::read(&header).map_err(|why| lines.wrong(&why))?;
+        }
+        let columns = Columns::read(lines.fields()).map_err(|why| lines.wrong(&why))?;
         let mut reader = CaseReader::new(columns);
-        while let Some(fields) = lines.next()? {
+        while lines.next()? {
             if reader.rows == MAX_ROWS {
                 let why = format!("more than {MAX_ROWS} rows; a table has at most that many");
                 return Err(lines.wrong(&why));
             }
-            reader
-                .add(&fields, lines.number)
-                .map_err(|why| lines.wrong(&why))?;
+            reader.add(&lines).map_err(|why| lines.wrong(&why))?;
         }
         if reader.rows == 0 {
             return Err(lines.wrong("no row follows the header; a table has at least one"));
@@ -141,9 +136,28 @@ impl Table {
     }
 }
 
+/// One row; the reader's buffers.
+#[derive(Default)]
+struct Row {
+    numbers: Vec<f64>,
+    codes: Vec<u32>,
+    times: Vec<(usize, f64)>,
+    workspaces: Vec<(usize, f64)>,
+}
+
+impl Row {
+    fn clear(&mut self) {
+        self.numbers.clear();
+        self.codes.clear();
+        self.times.clear();
+        self.workspaces.clear();
+    }
+}
+
 /// Groups rows into cases.
 struct CaseReader {
     columns: Columns,
+    row: Row,
     rows: usize,
     cases: Vec<Case>,
     /// Where each case's first row is, for errors.
@@ -160,6 +174,7 @@ impl CaseReader {
         CaseReader {
             codes: vec![HashMap::new(); columns.categories],
             columns,
+            row: Row::default(),
             rows: 0,
             cases: Vec::new(),
             lines: Vec::new(),
@@ -168,35 +183,31 @@ impl CaseReader {
         }
     }
 
-    fn add(&mut self, fields: &[String], line: u64) -> Result<(), String> {
-        if fields.len() != self.columns.all.len() {
-            return Err(format!(
-                "{} fields; the header has {} columns",
-                fields.len(),
-                self.columns.all.len()
-            ));
+    fn add<R: Read>(&mut self, lines: &Lines<'_, R>) -> Result<(), String> {
+        let columns = &self.columns;
+        if lines.count() != columns.all.len() {
+            return Err(columns.ragged(lines.count()));
         }
-        let mut numbers = Vec::with_capacity(MAX_FEATURES);
-        let mut codes = Vec::with_capacity(self.codes.len());
-        let mut times = Vec::new();
-        let mut workspaces = Vec::new();
-        for (at, (column, field)) in self.columns.all.iter().zip(fields).enumerate() {
-            let text = field.trim();
+        let row = &mut self.row;
+        row.clear();
+        for (at, (column, text)) in columns.all.iter().zip(lines.fields()).enumerate() {
             let wrong = |what: &str| {
-                let column = self.columns.shown(at);
+                let column = columns.shown(at);
                 format!("{column}: {:?} {what}", shown(text, 40))
             };
             match *column {
-                // Adding zero makes −0 and 0 the same number.
-                Column::Number => numbers.push(
-                    finite(text)
-                        .ok_or_else(|| wrong("is not a number; a feature is a finite one"))?
-                        + 0.0,
-                ),
+                Column::Number => {
+                    let number = finite(text)
+                        .ok_or_else(|| wrong("is not a number; a feature is a finite one"))?;
+                    row.numbers.push(number + 0.0); // −0 and 0 are one number
+                }
                 Column::Category(of) => {
                     let known = &mut self.codes[of];
                     let next = known.len() as u32;
-                    codes.push(*known.entry(text.to_owned()).or_insert(next));
+                    let code = known.get(text).copied();
+                    let code =
+                        code.unwrap_or_else(|| *known.entry(text.to_owned()).or_insert(next));
+                    row.codes.push(code);
                 }
                 Column::Time(_) | Column::Workspace(_) if text.is_empty() => {}
                 Column::Time(variant) => {
@@ -204,34 +215,31 @@ impl CaseReader {
                     let time = time.ok_or_else(|| {
                         wrong("is not a time; it is a number of seconds from 1e-15 to 1e12, or blank where the variant cannot run")
                     })?;
-                    times.push((variant, time));
+                    row.times.push((variant, time));
                 }
                 Column::Workspace(variant) => {
                     let bytes = finite(text).filter(|b| *b >= 0.0);
                     let bytes = bytes.ok_or_else(|| {
                         wrong("is not a workspace; it is a number of bytes, 0 or more, or blank")
                     })?;
-                    workspaces.push((variant, bytes));
+                    row.workspaces.push((variant, bytes));
                 }
             }
         }
-        self.join(numbers, codes, line, &times, &workspaces)
+        self.join(lines.number)
     }
 
-    /// Adds a row to the case with its features.
-    fn join(
-        &mut self,
-        numbers: Vec<f64>,
-        codes: Vec<u32>,
-        line: u64,
-        times: &[(usize, f64)],
-        workspaces: &[(usize, f64)],
-    ) -> Result<(), String> {
-        let key = (numbers.iter().map(|n| n.to_bits()).collect(), codes);
+    /// Adds the row to the case with its features.
+    fn join(&mut self, line: u64) -> Result<(), String> {
+        let row = std::mem::take(&mut self.row);
+        let key = (
+            row.numbers.iter().map(|n| n.to_bits()).collect(),
+            row.codes.clone(),
+        );
         let at = match self.by_features.get(&key) {
             Some(at) => *at,
             None => {
-                let workload = self.workload(&numbers, &key.1)?;
+                let workload = self.workload(&row.numbers, &row.codes)?;
                 self.by_features.insert(key, self.cases.len());
                 self.lines.push(line);
                 self.cases.push(Case {
@@ -246,13 +254,14 @@ impl CaseReader {
         self.rows += 1;
         let case = &mut self.cases[at];
         case.rows += 1;
-        for (variant, time) in times {
+        for (variant, time) in &row.times {
             choice_of(case, *variant).repeats.push(*time);
         }
-        for (variant, bytes) in workspaces {
+        for (variant, bytes) in &row.workspaces {
             let needs = &mut choice_of(case, *variant).workspace;
             *needs = needs.max(*bytes);
         }
+        self.row = row;
         Ok(())
     }
 
@@ -345,88 +354,4 @@ pub(super) fn shown(text: &str, most: usize) -> String {
         out.push('…');
     }
     out
-}
-
-/// Reads a source line by line, never more than a line's worth ahead: a record is one line.
-struct Lines<'n, R> {
-    name: &'n str,
-    source: BufReader<R>,
-    buffer: Vec<u8>,
-    /// Number of the last line, from 1.
-    number: u64,
-    bytes: u64,
-}
-
-impl<'n, R: Read> Lines<'n, R> {
-    fn new(name: &'n str, source: R) -> Self {
-        Lines {
-            name,
-            source: BufReader::with_capacity(1 << 16, source),
-            buffer: Vec::new(),
-            number: 0,
-            bytes: 0,
-        }
-    }
-
-    fn wrong(&self, why: &str) -> Failure {
-        Failure::new(format!("{}: line {}: {why}", self.name, self.number))
-    }
-
-    /// The fields of the next line that is not blank.
-    fn next(&mut self) -> Result<Option<Vec<String>>, Failure> {
-        loop {
-            self.buffer.clear();
-            self.number += 1;
-            let mut source = (&mut self.source).take(MAX_LINE as u64 + 1);
-            let read = source.read_until(b'\n', &mut self.buffer);
-            let read = read.map_err(|why| self.wrong(&format!("cannot be read: {why}")))?;
-            self.bytes += read as u64;
-            if read == 0 {
-                self.number -= 1;
-                return Ok(None);
-            }
-            if read > MAX_LINE {
-                return Err(self.wrong(&format!(
-                    "longer than {MAX_LINE} bytes; a table is text with one row a line"
-                )));
-            }
-            if self.bytes > MAX_BYTES {
-                return Err(self.wrong(&format!(
-                    "more than {MAX_BYTES} bytes; a table has at most that many"
-                )));
-            }
-            if self.number == 1 && self.buffer.starts_with(b"\xEF\xBB\xBF") {
-                self.buffer.drain(..3); // the mark that spreadsheets put before UTF-8
-            }
-            if !self.buffer.trim_ascii().is_empty() {
-                return self.fields().map(Some);
-            }
-        }
-    }
-
-    fn fields(&self) -> Result<Vec<String>, Failure> {
-        let mut reader = csv::ReaderBuilder::new()
-            .has_headers(false)
-            .flexible(true)
-            .buffer_capacity(self.buffer.len())
-            .from_reader(&*self.buffer);
-        let mut records = reader.byte_records();
-        let mut next = || {
-            records
-                .next()
-                .transpose()
-                .map_err(|why| self.wrong(&why.to_string()))
-        };
-        let first = next()?.unwrap_or_default();
-        if next()?.is_some() {
-            return Err(self.wrong("a carriage return within the line; lines end with a line feed"));
-        }
-        let text = |(at, field): (usize, &[u8])| {
-            let text = std::str::from_utf8(field);
-            let text =
-                text.map_err(|_| self.wrong(&format!("column {}: not UTF-8 text", at + 1)))?;
-            Ok(text.to_owned())
-        };
-        first.iter().enumerate().map(text).collect()
-    }
 }
