@@ -1,46 +1,8 @@
-//! The `pointsman` command. One file per subcommand; here they are only named.
+//! The `pointsman` command; all of it is in the library beside, so that tests reach its parts.
 #![forbid(unsafe_code)]
-
-mod bench;
-mod doctor;
-mod output;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-
-use crate::output::{Failure, complain, print};
-
-/// Sends each call of an operation to its fastest implementation, and can say why.
-#[derive(Parser)]
-#[command(
-    name = "pointsman",
-    version,
-    disable_help_subcommand = true,
-    arg_required_else_help = false
-)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Measure what choosing costs on this machine
-    Bench(bench::Bench),
-    /// Show the machine, its calibration and the state of the store
-    Doctor(doctor::Doctor),
-}
-
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) if error.use_stderr() => return complain(&Failure::from(error)),
-        Err(help) => return print(&help.to_string()),
-    };
-    let done = match cli.command {
-        Command::Bench(bench) => bench.run(),
-        Command::Doctor(doctor) => doctor.run(),
-    };
-    done.unwrap_or_else(|failure| complain(&failure))
+    pointsman_cli::main()
 }

@@ -14,13 +14,21 @@ const FAILED: u8 = 2;
 
 /// Why a command could not do what it was asked: one line that says what would be right.
 #[derive(Debug)]
-pub(crate) struct Failure(String);
+pub struct Failure(String);
 
 impl Failure {
     pub(crate) fn new(why: impl fmt::Display) -> Self {
         Failure(why.to_string())
     }
 }
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Failure {}
 
 impl From<clap::Error> for Failure {
     /// The first paragraph of clap's message and its tip, on one line.
@@ -63,6 +71,12 @@ pub(crate) fn report<T: Serialize + fmt::Display>(
 
 pub(crate) fn complain(failure: &Failure) -> ExitCode {
     // Nobody is left to hear that standard error is closed.
-    let _ = writeln!(io::stderr(), "pointsman: {}", failure.0);
+    let _ = writeln!(io::stderr(), "pointsman: {failure}");
     ExitCode::from(FAILED)
+}
+
+/// Tells the user something beside the result.
+pub(crate) fn note(text: &str) {
+    // As above.
+    let _ = writeln!(io::stderr(), "pointsman: note: {text}");
 }
