@@ -136,6 +136,7 @@ fn the_seed_of_the_environment_counts() {
         let selector = Selector::builder()
             .in_memory()
             .clock(clock.clone())
+            .policy(pointsman::policy::parse("thompson").unwrap())
             .seed(99)
             .environment(environment(&[("POINTSMAN_SEED", seed)]))
             .build()

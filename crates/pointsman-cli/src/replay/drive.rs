@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pointsman::{Calibration, FakeClock, Outcome, Reason, Selector};
+use pointsman::{Calibration, FakeClock, Outcome, Reason, Selector, policy};
 
 use super::stream::Call;
 use super::table::{Case, Table};
@@ -15,9 +15,10 @@ const OP: &str = "replay";
 /// what is evicted first depend on how fast this machine is.
 const NEVER: Duration = Duration::from_secs(1 << 30);
 
-/// The policies that can be replayed.
+/// The policies that `all` stands for: every one that needs no variant named.
 pub fn policies() -> Vec<&'static str> {
-    vec!["adaptive"]
+    let all = policy::names().iter().copied();
+    all.filter(|name| policy::parse(name).is_ok()).collect()
 }
 
 /// A selector with this policy that learns from nothing but the calls: no store, no environment,
@@ -28,12 +29,7 @@ pub fn selector(
     budget: f64,
     clock: FakeClock,
 ) -> Result<Selector, Failure> {
-    if !policies().contains(&policy) {
-        return Err(Failure::new(format!(
-            "unknown policy {policy:?}; valid are {}",
-            policies().join(", ")
-        )));
-    }
+    let policy = policy::parse(policy).map_err(Failure::new)?;
     Selector::builder()
         .in_memory()
         .ignore_environment()
@@ -42,6 +38,7 @@ pub fn selector(
         .clock(clock)
         .seed(seed)
         .budget(budget)
+        .policy(policy)
         .build()
         .map_err(Failure::new)
 }
@@ -86,8 +83,10 @@ pub fn drive(table: &Table, calls: &[Call], selector: &Selector, clock: &FakeClo
         let case = &table.cases[call.case as usize];
         let decision = selector.decide(OP, &case.workload, &names[call.case as usize]);
         let seconds = call.seconds(case, &case.choices[decision.index()]);
-        let took = Duration::from_nanos((seconds * table.scale * 1e9).round().max(1.0) as u64);
-        clock.advance(took);
+        let nanoseconds = |s: f64| Duration::from_nanos((s * 1e9).round().max(1.0) as u64);
+        // Costs are scaled so that rounding does not matter; time is not, because knowledge ages.
+        clock.advance(nanoseconds(seconds));
+        let took = nanoseconds(seconds * table.scale);
         selector.record(&decision, Outcome::took(took));
         served.push(Served {
             case: call.case,
