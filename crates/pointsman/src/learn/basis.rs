@@ -157,17 +157,31 @@ impl Basis {
         self.apart((&a.cell, &a.at), (&b.cell, &b.at))
     }
 
+    /// A feature that a cell does not have counts as the middle of those that do, and not having it
+    /// as a category of its own: distances must be those of points in a space, or the covariances
+    /// made of them are none.
     fn apart(&self, (a, a_at): (&Cell, &[f64]), (b, b_at): (&Cell, &[f64])) -> f64 {
         let mut sum = 0.0;
         for ((x, y), spread) in a_at.iter().zip(b_at).zip(&self.spread) {
             let d = (x - y) / spread;
             sum += d * d;
         }
+        let (short, long) = if a_at.len() < b_at.len() {
+            (a_at.len(), b_at)
+        } else {
+            (b_at.len(), a_at)
+        };
+        let middle = self.origin.iter().zip(&self.spread);
+        for (x, (origin, spread)) in long.iter().zip(middle).skip(short) {
+            let d = (x - origin) / spread;
+            sum += d * d + MISMATCH2;
+        }
         if a.kind() != b.kind() {
             sum += MISMATCH2;
         }
-        let codes = a.codes().iter().zip(b.codes());
-        sum += MISMATCH2 * codes.filter(|(x, y)| x != y).count() as f64;
+        let (a, b) = (a.codes(), b.codes());
+        let differ = a.iter().zip(b).filter(|(x, y)| x != y).count() + a.len().abs_diff(b.len());
+        sum += MISMATCH2 * differ as f64;
         (sum / self.origin.len().max(1) as f64).sqrt()
     }
 }

@@ -312,7 +312,7 @@ impl Learner {
         if points.len() <= WITNESSES {
             chosen.clone_from(&points);
         } else {
-            while chosen.len() < WITNESSES {
+            for _ in 0..WITNESSES / CLUSTER {
                 let first = points[self.rng.random_range(0..points.len())];
                 let here = self.cells.at(first.0 as usize);
                 let mut near: Vec<(f64, (u32, u8))> = points
@@ -321,9 +321,9 @@ impl Learner {
                     .collect();
                 near.select_nth_unstable_by(CLUSTER, |a, b| a.0.total_cmp(&b.0));
                 chosen.extend(near[..CLUSTER].iter().map(|(_, p)| *p));
-                chosen.sort_unstable();
-                chosen.dedup();
             }
+            chosen.sort_unstable();
+            chosen.dedup();
         }
         let witness = |(cell, variant): &(u32, u8)| {
             let place = self.cells.at(*cell as usize);
@@ -381,7 +381,7 @@ impl Learner {
             let size = (self.basis.features(), self.basis.dimension());
             ridge.fit(&points, self.variants.len(), size, &self.search.scales);
         }
-        let misfit = ridge.mean_square(&points);
+        let misfit = ridge.mean_miss(&points);
         (ridge, misfit)
     }
 }

@@ -125,10 +125,11 @@ impl Ridge {
         self.shared = right;
     }
 
-    /// Mean square of the residuals: how well the fit explains the points.
-    pub(crate) fn mean_square(&self, points: &[Point]) -> f64 {
-        let residual = |p: &Point| (p.value - self.mean(&p.basis, p.variant)).clamp(-1.0, 1.0);
-        let sum: f64 = points.iter().map(|p| p.weight * residual(p).powi(2)).sum();
+    /// Mean distance of the points from the fit: how well it explains them. A day is 32 log units:
+    /// no point counts for more.
+    pub(crate) fn mean_miss(&self, points: &[Point]) -> f64 {
+        let miss = |p: &Point| (p.value - self.mean(&p.basis, p.variant)).abs().min(32.0);
+        let sum: f64 = points.iter().map(|p| p.weight * miss(p)).sum();
         sum / points.iter().map(|p| p.weight).sum::<f64>().max(1.0)
     }
 

@@ -288,8 +288,14 @@ fn worth_a_trial<'a>(
             samples => misled(samples, situation.outliers),
         };
         let to_come = situation.visits + elsewhere;
-        let worth = (gain + wrong * IF_WRONG) * to_come / loss.max(1e-9);
-        let price_ns = loss * best_ns;
+        let mut worth = (gain + wrong * IF_WRONG) * to_come / loss.max(1e-9);
+        let mut price_ns = loss * best_ns;
+        if !other.measured {
+            // Tried, and nothing came of it: perhaps nothing ever does, at what price nobody knows.
+            let fruitless = f64::from(1 + other.tries);
+            worth /= fruitless;
+            price_ns *= fruitless;
+        }
         let covered = SHARE * worth.min(MOST_WORTH) * balance_ns;
         if worth > most && price_ns * f64::from(calls) <= covered {
             most = worth;
