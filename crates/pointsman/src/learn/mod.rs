@@ -203,7 +203,8 @@ pub(crate) struct Learner {
     measured: Vec<u32>,
     /// Spread of each one's samples in a cell.
     noise: Vec<f64>,
-    /// Cells in which each was measured, as of the last fit.
+    /// Cells in which each was measured; counted anew at each fit, because cells come from the
+    /// store and go.
     measured_in: Vec<u32>,
     /// Variants whose warm-up is behind them.
     warm: u64,

@@ -286,6 +286,10 @@ impl Learner {
     /// Fits the linear part anew, from the levels of all cells: on top of the cost model, and
     /// without it. Amounts of work that do not explain the costs are not used.
     pub(super) fn fit(&mut self) {
+        self.measured_in = vec![0; self.variants.len()];
+        for samples in self.cells.iter().flat_map(|p| &p.samples) {
+            self.measured_in[usize::from(samples.variant)] += u32::from(samples.held() > 0);
+        }
         self.basis.measure(self.cells.iter());
         self.basis.survey(self.cells.iter());
         let (with, misfit_with) = self.fitted(true);

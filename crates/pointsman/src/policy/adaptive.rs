@@ -29,6 +29,9 @@ const WORTHWHILE: f64 = 0.02;
 /// would be astronomical and the variant never tried.
 const PESSIMISM: f64 = 0.7;
 
+/// Uncertainty, in log units, beyond which nothing is known at all: a factor of 20.
+const MOST_UNSURE: f64 = 3.0;
+
 /// Samples in one cell that may all have been unlucky.
 pub(crate) const FEW: u32 = 9;
 
@@ -308,7 +311,7 @@ fn worth_a_trial<'a>(
 /// What a variant is expected to save per call, and to cost beyond the other, as shares of what the
 /// other costs; the log of their ratio is normal.
 fn saving(mean: f64, sd: f64) -> (f64, f64) {
-    let sd = sd.clamp(1e-6, 3.0);
+    let sd = sd.clamp(1e-6, MOST_UNSURE);
     let below = |z: f64| 0.5 * libm::erfc(-z * std::f64::consts::FRAC_1_SQRT_2);
     let z = -mean / sd;
     let ratio = (mean + 0.5 * sd * sd).min(20.0).exp();
