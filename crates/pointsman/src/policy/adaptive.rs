@@ -41,7 +41,7 @@ const OUT_OF_REACH: f64 = 1.1;
 /// How often a prediction is wrong beyond its stated uncertainty, and what the variant would save
 /// then: what makes sure that every variant is tried in a cell that is called often enough.
 const WRONG: f64 = 0.01;
-const IF_WRONG: f64 = 0.3;
+const IF_WRONG: f64 = 0.5;
 
 /// Tries of a variant, over all cells, before the uncertainty of its predictions is taken at its
 /// word: the few measurements they rest on may be outliers, and were made on cheap workloads. While
@@ -279,8 +279,10 @@ fn worth_a_trial<'a>(
         let gap = other.mean - best.mean;
         let variance = difference(other, best, situation.shared);
         let loss = saving(gap, variance.sqrt().min(PESSIMISM)).1;
-        // How far one more sample may move the picture.
-        let mut moved = variance / (variance + other.noise).sqrt();
+        // How far one more sample of it may move the picture: what is uncertain about the best is
+        // found out by serving from the best.
+        let open = variance - best.own;
+        let mut moved = open / (open + other.noise).sqrt();
         if other.tries < NEW {
             moved *= boldness;
         }
@@ -379,5 +381,39 @@ mod tests {
         close(misled(3, 0.2), 3.0 * 0.04);
         close(misled(4, 0.2), 4.0 * 0.008);
         close(misled(9, 0.2), 126.0 * 0.2f64.powi(5));
+    }
+
+    #[test]
+    fn what_is_known_is_not_tried_because_the_best_is_not() {
+        let known = Candidate {
+            own: 1e-4,
+            noise: 1e-3,
+            tries: 100,
+            points: 1,
+            measured: true,
+            ..Candidate::alone(1, Prediction::new(10.0, 0.01, 32))
+        };
+        let once = Candidate {
+            own: 0.1,
+            ..Candidate {
+                variant: 0,
+                ..known
+            }
+        };
+        let situation = |candidates| Situation {
+            candidates,
+            shared: 0.0,
+            incumbent: None,
+            visits: 100.0,
+            calls: 100.0,
+            explore: true,
+            typical_ns: None,
+            burst: None,
+            outliers: 0.02,
+        };
+        let both = [once, known];
+        let tried = |best| worth_a_trial(&situation(&both), best, 1, 1e9);
+        assert!(tried(&once).is_none(), "serving from the best tells more");
+        assert!(tried(&known).is_some(), "the other may be the better one");
     }
 }
