@@ -130,7 +130,7 @@ impl Selector {
             match outcome {
                 Outcome::Took(elapsed) => state.observe(self.shared(), &timed, cost_of(elapsed)),
                 Outcome::WarmUp => state.observe(self.shared(), &timed, Err(Rejection::WarmUp)),
-                Outcome::Cancelled => state.learner().cancel(ticket.reserved_ns),
+                Outcome::Cancelled => state.learner().cancel(&timed.pick),
                 Outcome::Failed => {
                     let why = "the caller reported a failure".to_owned();
                     state.failed(self.shared(), &timed, false, why, 0.0);

@@ -258,6 +258,32 @@ fn cancelled_and_warm_up_outcomes_teach_nothing() {
 }
 
 #[test]
+fn a_cancelled_first_try_is_still_to_come() {
+    let clock = FakeClock::new();
+    let selector = selector(&clock);
+    for _ in 0..20 {
+        call(&selector, &clock, "op", &["a", "b"], &[30, 20]);
+    }
+    let mut cancelled = 0;
+    let mut tried = 0;
+    for _ in 0..200 {
+        let decision = selector.decide("op", &WORKLOAD(), &["a", "b", "c"]);
+        let first = decision.reason() == Reason::FirstTry;
+        if first && cancelled < 10 {
+            cancelled += 1;
+            selector.record(&decision, Outcome::Cancelled);
+            continue;
+        }
+        tried += u32::from(first);
+        let took = Duration::from_micros([30, 20, 5][decision.index()]);
+        clock.advance(took);
+        selector.record(&decision, Outcome::took(took));
+    }
+    // The third is not needed: by then it serves.
+    assert_eq!((cancelled, tried), (10, 2));
+}
+
+#[test]
 fn reported_failures_quarantine_a_candidate_which_comes_back_after_its_time() {
     let clock = FakeClock::new();
     let selector = selector(&clock);

@@ -493,9 +493,13 @@ impl Learner {
         }
     }
 
-    /// Gives back what was set aside for a trial that did not happen.
-    pub(crate) fn cancel(&mut self, reserved_ns: f64) {
-        self.bank.settle(reserved_ns, 0.0);
+    /// Gives back what was set aside for a pick that was not run.
+    pub(crate) fn cancel(&mut self, pick: &Pick) {
+        self.bank.settle(pick.reserved_ns, 0.0);
+        if pick.reason == Reason::FirstTry {
+            let tries = &mut self.tries[usize::from(pick.variant)];
+            *tries = tries.saturating_sub(1);
+        }
     }
 
     /// Books the time: trials against the bank, everything else into it.

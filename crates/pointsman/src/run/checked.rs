@@ -41,7 +41,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
             if checked & 1 << pick.variant != 0 {
                 return pick;
             }
-            self.state.learner().cancel(pick.reserved_ns);
+            self.state.learner().cancel(&pick);
             let open = self.state.checked().is_open(workload, pick.variant);
             let may_check = shared.mode == Mode::Learn && open;
             let serving = match left & checked {
