@@ -3,16 +3,20 @@
 //! A [`Kernel`] is written in plain Rust with explicit lanes. [`vectorised`] compiles it once per
 //! instruction set, picks by what the CPU really has, and hands it the fitting multiply-add.
 
-/// Floats of one step of a kernel's main loop: eight vectors of AVX, enough to hide the latency of
-/// a multiply-add (4 cycles, two a cycle). 64 lanes read 64–86 GB/s in cache on Zen 3, one 8.6.
-pub(crate) const WIDE: usize = 64;
+use pointsman::{Cap, Kind, Op, OpBuilder};
 
-/// Floats of one vector: what is left after the wide steps goes in these.
+use crate::Float;
+
+/// Elements of one step of a kernel's main loop: four vectors of AVX for `f32`, eight for `f64`,
+/// enough to hide the latency of a multiply-add behind its two loads.
+pub(crate) const WIDE: usize = 32;
+
+/// Elements of a short step: what is left after the wide ones goes in these.
 pub(crate) const NARROW: usize = 8;
 
 /// How `a · b + c` is computed.
 pub(crate) trait MulAdd: Copy {
-    fn mul_add(self, a: f32, b: f32, c: f32) -> f32;
+    fn mul_add<T: Float>(self, a: T, b: T, c: T) -> T;
 }
 
 /// One instruction and one rounding. Without the instruction it would be a slow library call.
@@ -21,7 +25,7 @@ pub(crate) struct Fused;
 
 impl MulAdd for Fused {
     #[inline(always)]
-    fn mul_add(self, a: f32, b: f32, c: f32) -> f32 {
+    fn mul_add<T: Float>(self, a: T, b: T, c: T) -> T {
         a.mul_add(b, c)
     }
 }
@@ -34,7 +38,7 @@ pub(crate) struct Separate;
 #[cfg(not(target_arch = "aarch64"))]
 impl MulAdd for Separate {
     #[inline(always)]
-    fn mul_add(self, a: f32, b: f32, c: f32) -> f32 {
+    fn mul_add<T: Float>(self, a: T, b: T, c: T) -> T {
         a * b + c
     }
 }
@@ -46,7 +50,7 @@ pub(crate) trait Kernel {
     fn run(self, ops: impl MulAdd) -> Self::Output;
 }
 
-/// Runs a kernel with the best instructions of this CPU. Safe whatever a
+/// Runs a kernel with AVX2, NEON or what every CPU of the target has. Safe whatever a
 /// [`Machine`](pointsman::Machine) claims: the CPU itself is asked, at the price of one load.
 #[inline]
 pub(crate) fn vectorised<K: Kernel>(kernel: K) -> K::Output {
@@ -74,8 +78,41 @@ pub(crate) fn vectorised<K: Kernel>(kernel: K) -> K::Output {
     }
 }
 
+/// Runs a kernel with AVX-512 where there is, else as [`vectorised`]. A variant of its own and not
+/// simply better: some CPUs lower their clock for it.
+#[inline]
+pub(crate) fn vectorised_512<K: Kernel>(kernel: K) -> K::Output {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx512f,fma")]
+        fn avx512<K: Kernel>(kernel: K) -> K::Output {
+            kernel.run(Fused)
+        }
+        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("fma") {
+            // SAFETY: the CPU and its operating system offer AVX-512F and FMA, as was just asked;
+            // that is all the function needs beyond safe code.
+            return unsafe { avx512(kernel) };
+        }
+    }
+    vectorised(kernel)
+}
+
 /// The same without asking for more than every CPU of the target has: what tests compare with.
 #[cfg(all(test, not(target_arch = "aarch64")))]
 pub(crate) fn plain<K: Kernel>(kernel: K) -> K::Output {
     kernel.run(Separate)
+}
+
+/// Says of the variant declared last that it needs what [`vectorised`] makes it for.
+pub(crate) fn needs_vectors<O: Op, K: Kind<O>>(builder: OpBuilder<O, K>) -> OpBuilder<O, K> {
+    if cfg!(target_arch = "aarch64") {
+        builder.requires(Cap::Neon)
+    } else {
+        builder.requires(Cap::Avx2).requires(Cap::Fma)
+    }
+}
+
+/// Says of the variant declared last that it needs what [`vectorised_512`] makes it for.
+pub(crate) fn needs_wide_vectors<O: Op, K: Kind<O>>(builder: OpBuilder<O, K>) -> OpBuilder<O, K> {
+    builder.requires(Cap::Avx512f).requires(Cap::Fma)
 }

@@ -1,29 +1,37 @@
-//! Operations with scalar, vector and threaded variants, ready for a
-//! [`Selector`](pointsman::Selector).
+//! Operations on scalar, vector and threaded backends that choose among their variants by
+//! themselves.
 //!
 //! ```
-//! use pointsman::Selector;
-//!
-//! # let selector = Selector::builder().in_memory().build()?;
-//! let dot = pointsman_ops::dot(&selector)?;
-//! let axpy = pointsman_ops::axpy(&selector)?;
+//! use pointsman_ops as ops;
 //!
 //! let (x, mut y) = (vec![1.0; 1000], vec![2.0; 1000]);
-//! axpy.run((3.0, &x, &mut y)); // y += 3 x
-//! assert_eq!(dot.run((&x, &y)), 5000.0);
-//! # Ok::<(), pointsman::BuildError>(())
+//! ops::axpy(3.0, &x, &mut y)?; // y += 3 x
+//! assert_eq!(ops::dot(&x, &y)?, 5000.0);
+//! # Ok::<(), ops::Error>(())
 //! ```
+//!
+//! The functions share one [`Selector`](pointsman::Selector); [`Ops`] declares the same ops on a
+//! selector of yours, as handles that plan, explain and count.
 //!
 //! Each op is a folder: `mod.rs` declares it and how its variants are checked against the
 //! reference, the other files are its variants. This is the only crate of the project with unsafe
 //! code, and all of it is in `lanes.rs`.
 #![deny(unsafe_op_in_unsafe_fn)]
 
-mod axpy;
-mod dot;
+pub mod axpy;
+pub mod catalogue;
+pub mod dot;
+mod error;
+mod float;
 mod lanes;
+mod matrix;
+mod ops;
 mod sample;
 mod team;
 
-pub use axpy::{Axpy, axpy};
-pub use dot::{Dot, dot};
+pub use axpy::axpy;
+pub use dot::dot;
+pub use error::{Error, ShapeError};
+pub use float::Float;
+pub use matrix::{Matrix, View};
+pub use ops::Ops;

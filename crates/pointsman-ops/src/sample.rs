@@ -1,14 +1,47 @@
 //! Numbers for the checks against the reference.
 
+use crate::Float;
+
 /// So many numbers between −1 and 1, the same for the same seed and stream. Signs vary and no two
 /// neighbours are alike, so that a swapped, skipped or doubled element shows.
-pub(crate) fn floats(len: usize, seed: u64, stream: u64) -> Vec<f32> {
+pub(crate) fn floats<T: Float>(len: usize, seed: u64, stream: u64) -> Vec<T> {
     let start = seed ^ stream.wrapping_mul(0xD1B5_4A32_D192_ED03);
     let float = |i: usize| {
-        let bits = splitmix(start.wrapping_add(i as u64)) >> 40; // 24 bits: exact in a float
-        bits as f32 / (1 << 23) as f32 - 1.0
+        let bits = splitmix(start.wrapping_add(i as u64)) >> 40; // 24 bits: exact in either type
+        T::of(bits as f64 / (1 << 23) as f64 - 1.0)
     };
     (0..len).map(float).collect()
+}
+
+/// The features of a workload as the sizes they are.
+pub(crate) fn sizes(workload: &pointsman::Workload) -> Vec<usize> {
+    workload.features().iter().map(|f| *f as usize).collect()
+}
+
+/// A shape of at most about so many units of work, for checks whose reference would take seconds:
+/// the largest sizes shrink, and keep their remainder by 64, which is where kernels differ.
+pub(crate) fn bounded(shape: &[usize], work: impl Fn(&[usize]) -> f64, most: f64) -> Vec<usize> {
+    let mut shape = shape.to_vec();
+    while work(&shape) > most {
+        let Some(largest) = shape.iter_mut().max() else {
+            break;
+        };
+        if *largest < 192 {
+            break;
+        }
+        *largest = *largest / 128 * 64 + *largest % 64;
+    }
+    shape
+}
+
+/// γₙ = n u / (1 − n u): the relative error of n roundings in a row (Higham, §3.1).
+pub(crate) fn gamma<T: Float>(n: usize) -> f64 {
+    let nu = n as f64 * T::ROUNDOFF;
+    if nu < 1.0 {
+        nu / (1.0 - nu)
+    } else {
+        f64::INFINITY
+    }
 }
 
 /// SplitMix64's output function.
@@ -25,11 +58,24 @@ mod tests {
 
     #[test]
     fn samples_repeat_for_a_seed_and_differ_between_streams() {
-        let floats = |seed, stream| floats(1000, seed, stream);
+        let floats = |seed, stream| floats::<f32>(1000, seed, stream);
         assert_eq!(floats(1, 0), floats(1, 0));
         assert_ne!(floats(1, 0), floats(1, 1));
         assert_ne!(floats(1, 0), floats(2, 0));
         assert!(floats(3, 0).iter().all(|x| (-1.0..1.0).contains(x)));
         assert!(floats(3, 0).iter().any(|x| *x < -0.9) && floats(3, 0).iter().any(|x| *x > 0.9));
+    }
+
+    #[test]
+    fn bounded_shapes_shrink_and_keep_their_remainders() {
+        let volume = |s: &[usize]| s.iter().product::<usize>() as f64;
+        assert_eq!(bounded(&[10, 20], volume, 1e6), [10, 20]);
+        let shape = [2047, 1025, 1536];
+        let smaller = bounded(&shape, volume, 1e7);
+        assert!(volume(&smaller) <= 1e7, "{smaller:?}");
+        for (a, b) in shape.iter().zip(&smaller) {
+            assert_eq!(a % 64, b % 64, "{smaller:?}");
+        }
+        assert_eq!(bounded(&[usize::MAX / 2], volume, 0.0).len(), 1);
     }
 }

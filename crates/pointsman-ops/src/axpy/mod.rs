@@ -4,32 +4,66 @@ mod scalar;
 mod simd;
 mod threads;
 
-use pointsman::{Backend, BuildError, Cap, DType, Handle, Op, Selector, Verify, Workload};
+use std::marker::PhantomData;
 
-use crate::sample::floats;
-use crate::team::WORTH_A_THREAD;
+use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
 
-/// y ← a x + y of floats, over the length of the shorter vector.
+use crate::catalogue::Shaped;
+use crate::lanes::{needs_vectors, needs_wide_vectors};
+use crate::sample::{floats, gamma, sizes};
+use crate::team::WORTH_SHARING;
+use crate::{Error, Float, ShapeError};
+
+/// y ← a x + y.
+///
+/// ```
+/// let mut y = [1.0, 1.0];
+/// pointsman_ops::axpy(2.0, &[3.0, 4.0], &mut y)?;
+/// assert_eq!(y, [7.0, 9.0]);
+/// # Ok::<(), pointsman_ops::Error>(())
+/// ```
+pub fn axpy<T: Float>(a: T, x: &[T], y: &mut [T]) -> Result<(), Error> {
+    let args = Args::new(a, x, y)?;
+    T::ops()?.axpy.run(args);
+    Ok(())
+}
+
+/// The same as an op: `axpy_f32`, `axpy_f64`.
 ///
 /// A call that failed halfway must not be run again: what was added would be added twice.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Axpy;
+pub struct Axpy<T>(PhantomData<T>);
 
-impl Op for Axpy {
-    type Args<'a> = (f32, &'a [f32], &'a mut [f32]);
+/// A factor and two vectors of one length.
+#[derive(Debug)]
+pub struct Args<'a, T> {
+    a: T,
+    x: &'a [T],
+    y: &'a mut [T],
+}
+
+impl<'a, T: Float> Args<'a, T> {
+    /// Checks the lengths.
+    pub fn new(a: T, x: &'a [T], y: &'a mut [T]) -> Result<Self, ShapeError> {
+        if x.len() != y.len() {
+            let rule = "both vectors must be of one length";
+            return Err(ShapeError::new("axpy", &[x.len()], &[y.len()], rule));
+        }
+        Ok(Args { a, x, y })
+    }
+}
+
+impl<T: Float> Op for Axpy<T> {
+    type Args<'a> = Args<'a, T>;
     type Output = ();
 
     fn name(&self) -> &str {
-        "axpy_f32"
+        T::named("axpy_f32", "axpy_f64")
     }
 
     #[inline]
-    fn workload(&self, (_, x, y): &(f32, &[f32], &mut [f32])) -> Workload {
-        let n = x.len().min(y.len());
-        Workload::new([n])
-            .dtype(DType::F32)
-            .flops(2 * n)
-            .bytes(12 * n)
+    fn workload(&self, args: &Args<'_, T>) -> Workload {
+        self.shaped(&[args.x.len()])
     }
 
     fn may_run_again(&self) -> bool {
@@ -38,71 +72,73 @@ impl Op for Axpy {
 }
 
 /// The factor of the samples: not a power of two, so that products round.
-const FACTOR: f32 = 0.7;
+const FACTOR: f64 = 0.7;
 
-impl Verify for Axpy {
-    type Sample = (Vec<f32>, Vec<f32>);
+impl<T: Float> Shaped for Axpy<T> {
+    const AXES: &'static [&'static str] = &["n"];
 
-    fn sample(&self, workload: &Workload, seed: u64) -> Self::Sample {
-        let n = workload.size() as usize;
-        (floats(n, seed, 0), floats(n, seed, 1))
+    #[inline]
+    fn shaped(&self, shape: &[usize]) -> Workload {
+        let n = shape[0];
+        Workload::new([n])
+            .dtype(T::DTYPE)
+            .flops(2 * n)
+            .bytes(3 * size_of::<T>() * n)
     }
 
-    fn args<'a>(&self, (x, y): &'a mut Self::Sample) -> (f32, &'a [f32], &'a mut [f32]) {
-        (FACTOR, x, y)
+    fn make(&self, shape: &[usize], seed: u64) -> Self::Sample {
+        (floats(shape[0], seed, 0), floats(shape[0], seed, 1))
+    }
+
+    fn of_size(&self, size: usize) -> Vec<usize> {
+        vec![size]
+    }
+}
+
+impl<T: Float> Verify for Axpy<T> {
+    type Sample = (Vec<T>, Vec<T>);
+
+    fn sample(&self, workload: &Workload, seed: u64) -> Self::Sample {
+        self.make(&sizes(workload), seed)
+    }
+
+    fn args<'a>(&self, (x, y): &'a mut Self::Sample) -> Args<'a, T> {
+        let a = T::of(FACTOR);
+        Args { a, x, y }
     }
 
     fn agrees(&self, expected: (&Self::Sample, &()), got: (&Self::Sample, &())) -> bool {
         let (x, expected) = expected.0;
         let got = &got.0.1;
-        let near = |((x, e), g): ((&f32, &f32), &f32)| {
-            let (product, e, g) = (
-                f64::from(FACTOR) * f64::from(*x),
-                f64::from(*e),
-                f64::from(*g),
-            );
+        let near = |((x, e), g): ((&T, &T), &T)| {
+            let product = T::of(FACTOR).wide() * x.wide();
+            let (e, g) = (e.wide(), g.wide());
             // Both have an error of at most this, and y was at most |e| + |product|.
-            (e - g).abs() <= 2.0 * error_bound(product, e.abs() + product.abs())
+            (e - g).abs() <= 2.0 * error_bound::<T>(product, e.abs() + product.abs())
         };
         expected.len() == got.len() && x.iter().zip(expected).zip(got).all(near)
     }
 }
 
 /// How far from the exact a x + y the result may be, with or without a fused multiply-add: at most
-/// two roundings, so γ₂ (|a x| + |y|) with γ₂ = 2 u / (1 − 2 u) (Higham, §3.1).
-fn error_bound(product: f64, y: f64) -> f64 {
-    let two_u = f64::from(f32::EPSILON);
-    two_u / (1.0 - two_u) * (product.abs() + y.abs())
+/// two roundings.
+fn error_bound<T: Float>(product: f64, y: f64) -> f64 {
+    gamma::<T>(2) * (product.abs() + y.abs())
 }
 
-/// y ← a x + y with its variants: `scalar` (the reference), `simd` and `threads`, checked against
-/// each other before they serve.
-///
-/// ```
-/// # let selector = pointsman::Selector::builder().in_memory().build()?;
-/// let axpy = pointsman_ops::axpy(&selector)?;
-/// let mut y = [1.0, 1.0];
-/// axpy.run((2.0, &[3.0, 4.0], &mut y));
-/// assert_eq!(y, [7.0, 9.0]);
-/// # Ok::<(), pointsman::BuildError>(())
-/// ```
-pub fn axpy(selector: &Selector) -> Result<Handle<Axpy>, BuildError> {
+/// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
+pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Axpy<T>>, BuildError> {
     let builder = selector
-        .op(Axpy)
-        .reference("scalar", Backend::Scalar, |(a, x, y)| {
-            scalar::axpy(*a, x, y)
+        .op(Axpy::<T>::default())
+        .reference("scalar", Backend::Scalar, |g| scalar::axpy(g.a, g.x, g.y))
+        .variant("simd", Backend::Simd, |g| simd::axpy(g.a, g.x, g.y));
+    let builder =
+        needs_vectors(builder).variant("avx512", Backend::Simd, |g| simd::axpy_512(g.a, g.x, g.y));
+    needs_wide_vectors(builder)
+        .variant("threads", Backend::Threads, |g| {
+            threads::axpy(g.a, g.x, g.y)
         })
-        .variant("simd", Backend::Simd, |(a, x, y)| simd::axpy(*a, x, y));
-    let builder = if cfg!(target_arch = "aarch64") {
-        builder.requires(Cap::Neon)
-    } else {
-        builder.requires(Cap::Avx2).requires(Cap::Fma)
-    };
-    builder
-        .variant("threads", Backend::Threads, |(a, x, y)| {
-            threads::axpy(*a, x, y)
-        })
-        .min_size(WORTH_A_THREAD)
+        .min_size(WORTH_SHARING)
         .verified()
         .build()
 }
@@ -114,9 +150,10 @@ mod tests {
 
     type Body = fn(f32, &[f32], &mut [f32]);
 
-    const VARIANTS: [(&str, Body); 3] = [
+    const VARIANTS: [(&str, Body); 4] = [
         ("scalar", scalar::axpy),
         ("simd", simd::axpy),
+        ("avx512", simd::axpy_512),
         ("threads", threads::axpy),
     ];
 
@@ -126,16 +163,18 @@ mod tests {
         #[cfg(not(target_arch = "aarch64"))]
         variants.push(("lanes without FMA", simd::plain));
         for n in (0..=4 * WIDE).chain([1000, 4097, 65_536, 100_003]) {
-            let (x, before) = Axpy.sample(&Workload::new([n]), 5);
+            let (x, before) = Axpy::<f32>::default().make(&[n], 5);
             for (name, axpy) in &variants {
                 let mut y = before.clone();
-                axpy(FACTOR, &x, &mut y);
+                axpy(FACTOR as f32, &x, &mut y);
                 for i in 0..n {
-                    let (product, old) =
-                        (f64::from(FACTOR) * f64::from(x[i]), f64::from(before[i]));
+                    let (product, old) = (
+                        f64::from(FACTOR as f32) * f64::from(x[i]),
+                        f64::from(before[i]),
+                    );
                     let off = (f64::from(y[i]) - (product + old)).abs();
                     assert!(
-                        off <= error_bound(product, old),
+                        off <= error_bound::<f32>(product, old),
                         "{name} at {i} of {n}: {off}"
                     );
                 }
@@ -144,27 +183,15 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_shorter_vector_nothing_is_written() {
-        for (name, axpy) in VARIANTS {
-            for (xs, ys) in [(5, 100), (100, 5), (0, 3), (70, 71)] {
-                let (x, mut y) = (vec![1.0; xs], vec![1.0; ys]);
-                axpy(2.0, &x, &mut y);
-                let written = xs.min(ys);
-                assert!(y[..written].iter().all(|y| *y == 3.0), "{name}");
-                assert!(y[written..].iter().all(|y| *y == 1.0), "{name}");
-            }
-        }
-    }
-
-    #[test]
     fn the_check_sees_one_wrong_element() {
+        let op = Axpy::<f32>::default();
         let right = {
-            let mut sample = Axpy.sample(&Workload::new([100]), 1);
-            let (a, x, y) = Axpy.args(&mut sample);
-            scalar::axpy(a, x, y);
+            let mut sample = op.make(&[100], 1);
+            let args = op.args(&mut sample);
+            scalar::axpy(args.a, args.x, args.y);
             sample
         };
-        let agrees = |got: &(Vec<f32>, Vec<f32>)| Axpy.agrees((&right, &()), (got, &()));
+        let agrees = |got: &(Vec<f32>, Vec<f32>)| op.agrees((&right, &()), (got, &()));
         assert!(agrees(&right));
         for wrong in [0.0, f32::NAN, right.1[99] * 1.000_01] {
             let mut got = right.clone();

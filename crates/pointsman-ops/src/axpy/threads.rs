@@ -1,11 +1,13 @@
-//! In lanes, a part on every core.
+//! In lanes, a part on every thread.
+
+use rayon::prelude::*;
 
 use super::simd;
-use crate::team;
+use crate::Float;
+use crate::team::share;
 
-pub(super) fn axpy(a: f32, x: &[f32], y: &mut [f32]) {
-    let n = x.len().min(y.len());
-    let share = team::share(n);
-    let parts = x[..n].chunks(share).zip(y[..n].chunks_mut(share)).collect();
-    team::run(parts, |(x, y)| simd::axpy(a, x, y));
+pub(super) fn axpy<T: Float>(a: T, x: &[T], y: &mut [T]) {
+    let share = share(x.len());
+    let parts = x.par_chunks(share).zip(y.par_chunks_mut(share));
+    parts.for_each(|(x, y)| simd::axpy(a, x, y));
 }

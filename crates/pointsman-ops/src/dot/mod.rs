@@ -4,96 +4,122 @@ mod scalar;
 mod simd;
 mod threads;
 
-use pointsman::{Backend, BuildError, Cap, DType, Handle, Op, Selector, Verify, Workload};
+use std::marker::PhantomData;
 
-use crate::sample::floats;
-use crate::team::WORTH_A_THREAD;
+use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
 
-/// Σ xᵢ yᵢ of floats, over the length of the shorter vector.
+use crate::catalogue::Shaped;
+use crate::lanes::{needs_vectors, needs_wide_vectors};
+use crate::sample::{floats, gamma, sizes};
+use crate::team::WORTH_SHARING;
+use crate::{Error, Float, ShapeError};
+
+/// Σ xᵢ yᵢ.
+///
+/// ```
+/// assert_eq!(pointsman_ops::dot(&[1.0, 2.0], &[3.0, 4.0])?, 11.0);
+/// # Ok::<(), pointsman_ops::Error>(())
+/// ```
+pub fn dot<T: Float>(x: &[T], y: &[T]) -> Result<T, Error> {
+    let args = Args::new(x, y)?;
+    Ok(T::ops()?.dot.run(args))
+}
+
+/// The dot product as an op: `dot_f32`, `dot_f64`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Dot;
+pub struct Dot<T>(PhantomData<T>);
 
-impl Op for Dot {
-    type Args<'a> = (&'a [f32], &'a [f32]);
-    type Output = f32;
+/// Two vectors of one length.
+#[derive(Clone, Copy, Debug)]
+pub struct Args<'a, T> {
+    x: &'a [T],
+    y: &'a [T],
+}
+
+impl<'a, T: Float> Args<'a, T> {
+    /// Checks the lengths.
+    pub fn new(x: &'a [T], y: &'a [T]) -> Result<Self, ShapeError> {
+        if x.len() != y.len() {
+            let rule = "both vectors must be of one length";
+            return Err(ShapeError::new("dot", &[x.len()], &[y.len()], rule));
+        }
+        Ok(Args { x, y })
+    }
+}
+
+impl<T: Float> Op for Dot<T> {
+    type Args<'a> = Args<'a, T>;
+    type Output = T;
 
     fn name(&self) -> &str {
-        "dot_f32"
+        T::named("dot_f32", "dot_f64")
     }
 
     #[inline]
-    fn workload(&self, (x, y): &(&[f32], &[f32])) -> Workload {
-        let n = x.len().min(y.len());
-        Workload::new([n])
-            .dtype(DType::F32)
-            .flops(2 * n)
-            .bytes(8 * n)
+    fn workload(&self, args: &Args<'_, T>) -> Workload {
+        self.shaped(&[args.x.len()])
     }
 }
 
-impl Verify for Dot {
-    type Sample = (Vec<f32>, Vec<f32>);
+impl<T: Float> Shaped for Dot<T> {
+    const AXES: &'static [&'static str] = &["n"];
+
+    #[inline]
+    fn shaped(&self, shape: &[usize]) -> Workload {
+        let n = shape[0];
+        Workload::new([n])
+            .dtype(T::DTYPE)
+            .flops(2 * n)
+            .bytes(2 * size_of::<T>() * n)
+    }
+
+    fn make(&self, shape: &[usize], seed: u64) -> Self::Sample {
+        (floats(shape[0], seed, 0), floats(shape[0], seed, 1))
+    }
+
+    fn of_size(&self, size: usize) -> Vec<usize> {
+        vec![size]
+    }
+}
+
+impl<T: Float> Verify for Dot<T> {
+    type Sample = (Vec<T>, Vec<T>);
 
     fn sample(&self, workload: &Workload, seed: u64) -> Self::Sample {
-        let n = workload.size() as usize;
-        (floats(n, seed, 0), floats(n, seed, 1))
+        self.make(&sizes(workload), seed)
     }
 
-    fn args<'a>(&self, (x, y): &'a mut Self::Sample) -> (&'a [f32], &'a [f32]) {
-        (x, y)
+    fn args<'a>(&self, (x, y): &'a mut Self::Sample) -> Args<'a, T> {
+        Args { x, y }
     }
 
-    fn agrees(
-        &self,
-        ((x, y), expected): (&Self::Sample, &f32),
-        got: (&Self::Sample, &f32),
-    ) -> bool {
-        // Both have an error of at most this.
-        (f64::from(*expected) - f64::from(*got.1)).abs() <= 2.0 * error_bound(x, y)
+    fn agrees(&self, expected: (&Self::Sample, &T), got: (&Self::Sample, &T)) -> bool {
+        let (x, y) = expected.0;
+        (expected.1.wide() - got.1.wide()).abs() <= 2.0 * error_bound(x, y)
     }
 }
 
-/// How far from the exact result a sum of `n` products may be, added in any order and with or
-/// without fused multiply-adds: γₙ Σ |xᵢ yᵢ| with γₙ = n u / (1 − n u) (Higham, §3.1). For n beyond
-/// 1/u the bound says nothing, and nothing is what it then demands.
-fn error_bound(x: &[f32], y: &[f32]) -> f64 {
-    let n = x.len().min(y.len()) as f64;
-    let nu = n * f64::from(f32::EPSILON) / 2.0;
-    let products = x
+/// How far from the exact sum a result may be, in whatever order it was added up: γₙ Σ |xᵢ yᵢ|.
+fn error_bound<T: Float>(x: &[T], y: &[T]) -> f64 {
+    let sum: f64 = x
         .iter()
         .zip(y)
-        .map(|(a, b)| (f64::from(*a) * f64::from(*b)).abs());
-    let gamma = if nu < 1.0 {
-        nu / (1.0 - nu)
-    } else {
-        f64::INFINITY
-    };
-    let total = products.sum::<f64>();
-    if total == 0.0 { 0.0 } else { gamma * total }
+        .map(|(a, b)| (a.wide() * b.wide()).abs())
+        .sum();
+    gamma::<T>(x.len()) * sum
 }
 
-/// The dot product with its variants: `scalar` (the reference), `simd` and `threads`, checked
-/// against each other before they serve.
-///
-/// ```
-/// # let selector = pointsman::Selector::builder().in_memory().build()?;
-/// let dot = pointsman_ops::dot(&selector)?;
-/// assert_eq!(dot.run((&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0])), 32.0);
-/// # Ok::<(), pointsman::BuildError>(())
-/// ```
-pub fn dot(selector: &Selector) -> Result<Handle<Dot>, BuildError> {
+/// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
+pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Dot<T>>, BuildError> {
     let builder = selector
-        .op(Dot)
-        .reference("scalar", Backend::Scalar, |(x, y)| scalar::dot(x, y))
-        .variant("simd", Backend::Simd, |(x, y)| simd::dot(x, y));
-    let builder = if cfg!(target_arch = "aarch64") {
-        builder.requires(Cap::Neon)
-    } else {
-        builder.requires(Cap::Avx2).requires(Cap::Fma)
-    };
-    builder
-        .variant("threads", Backend::Threads, |(x, y)| threads::dot(x, y))
-        .min_size(WORTH_A_THREAD)
+        .op(Dot::<T>::default())
+        .reference("scalar", Backend::Scalar, |a| scalar::dot(a.x, a.y))
+        .variant("simd", Backend::Simd, |a| simd::dot(a.x, a.y));
+    let builder =
+        needs_vectors(builder).variant("avx512", Backend::Simd, |a| simd::dot_512(a.x, a.y));
+    needs_wide_vectors(builder)
+        .variant("threads", Backend::Threads, |a| threads::dot(a.x, a.y))
+        .min_size(WORTH_SHARING)
         .verified()
         .build()
 }
@@ -101,74 +127,87 @@ pub fn dot(selector: &Selector) -> Result<Handle<Dot>, BuildError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lanes::{NARROW, WIDE};
+    use crate::lanes::WIDE;
 
-    /// In double precision: the error is below that of any float sum by nine orders of magnitude.
-    fn exact(x: &[f32], y: &[f32]) -> f64 {
-        x.iter()
-            .zip(y)
-            .map(|(a, b)| f64::from(*a) * f64::from(*b))
-            .sum()
+    type Body<T> = fn(&[T], &[T]) -> T;
+
+    fn variants<T: Float>() -> Vec<(&'static str, Body<T>)> {
+        vec![
+            ("scalar", scalar::dot),
+            ("simd", simd::dot),
+            ("avx512", simd::dot_512),
+            ("threads", threads::dot),
+            #[cfg(not(target_arch = "aarch64"))]
+            ("lanes without FMA", simd::plain),
+        ]
     }
 
-    fn is_right(name: &str, got: f32, x: &[f32], y: &[f32]) {
-        let off = (f64::from(got) - exact(x, y)).abs();
-        let n = x.len().min(y.len());
-        assert!(off <= error_bound(x, y), "{name} of {n} is off by {off}");
+    fn right_at_every_length<T: Float>() {
+        for n in (0..=4 * WIDE).chain([1000, 4097, 65_536, 100_003]) {
+            let (x, y) = Dot::<T>::default().make(&[n], 7);
+            let exact: f64 = x.iter().zip(&y).map(|(a, b)| a.wide() * b.wide()).sum();
+            for (name, dot) in variants::<T>() {
+                let off = (dot(&x, &y).wide() - exact).abs();
+                // The exact one is an f64 sum itself.
+                let bound =
+                    error_bound(&x, &y) * (1.0 + f64::from(T::ROUNDOFF == f64::EPSILON / 2.0));
+                assert!(off <= bound, "{name} of {n}: {off} > {bound}");
+            }
+        }
     }
 
     #[test]
     fn every_variant_is_right_at_every_length() {
-        let lengths = (0..=4 * WIDE).chain([1000, 1023, 4097, 65_535, 65_536, 100_003]);
-        for n in lengths {
-            let (x, y) = Dot.sample(&Workload::new([n]), 7);
-            is_right("scalar", scalar::dot(&x, &y), &x, &y);
-            is_right("simd", simd::dot(&x, &y), &x, &y);
-            is_right("threads", threads::dot(&x, &y), &x, &y);
-            #[cfg(not(target_arch = "aarch64"))]
-            is_right("lanes without FMA", simd::plain(&x, &y), &x, &y);
-        }
+        right_at_every_length::<f32>();
+        right_at_every_length::<f64>();
     }
 
     #[test]
-    fn the_shorter_vector_counts_and_alignment_does_not() {
-        let (x, y) = Dot.sample(&Workload::new([1000]), 3);
-        for (from, n) in [(1, 0), (1, NARROW), (3, WIDE + 5), (7, 500)] {
-            let (x, long) = (&x[from..from + n], &y[from + 1..]);
-            for got in [
-                scalar::dot(x, long),
-                simd::dot(x, long),
-                threads::dot(long, x),
-            ] {
-                is_right("a part", got, x, &long[..n]);
+    fn every_variant_is_right_at_every_alignment() {
+        let (x, y) = Dot::<f32>::default().make(&[300], 3);
+        for (name, dot) in variants::<f32>() {
+            for (from_x, from_y) in (0..16).flat_map(|a| (0..16).map(move |b| (a, b))) {
+                let (x, y) = (&x[from_x..from_x + 200], &y[from_y..from_y + 200]);
+                let exact: f64 = x.iter().zip(y).map(|(a, b)| a.wide() * b.wide()).sum();
+                let off = (dot(x, y).wide() - exact).abs();
+                assert!(
+                    off <= error_bound(x, y),
+                    "{name}, {from_x} and {from_y} off"
+                );
             }
         }
     }
 
     #[test]
-    fn infinities_and_nan_come_through() {
-        for n in [1, 9, 65, 200] {
-            let mut x = vec![1.0; n];
-            x[n - 1] = f32::INFINITY;
-            let y = vec![1.0; n];
-            for dot in [scalar::dot, simd::dot, threads::dot] {
-                assert_eq!(dot(&x, &y), f32::INFINITY);
+    fn what_is_not_finite_shows_wherever_it_is() {
+        for (name, dot) in variants::<f32>() {
+            for at in [0, 7, 31, 63, 99] {
+                let (mut x, y) = (vec![1.0; 100], vec![1.0; 100]);
+                x[at] = f32::INFINITY;
+                assert_eq!(dot(&x, &y), f32::INFINITY, "{name} at {at}");
+                x[at] = f32::NAN;
+                assert!(dot(&x, &y).is_nan(), "{name} at {at}");
             }
-            x[0] = f32::NAN;
-            for dot in [scalar::dot, simd::dot, threads::dot] {
-                assert!(dot(&x, &y).is_nan());
-            }
+            let tiny = vec![f32::from_bits(1); 100];
+            assert_eq!(dot(&tiny, &[1.0; 100]), f32::from_bits(100), "{name}");
         }
     }
 
     #[test]
-    fn the_check_accepts_rounding_and_nothing_more() {
-        let mut sample = Dot.sample(&Workload::new([100]), 1);
-        let (x, y) = Dot.args(&mut sample);
-        let right = scalar::dot(x, y);
-        let agrees = |got: f32| Dot.agrees((&sample, &right), (&sample, &got));
-        assert!(agrees(right) && agrees(simd::dot(&sample.0, &sample.1)));
-        let one_element_missing = scalar::dot(&sample.0[1..], &sample.1[1..]);
-        assert!(!agrees(one_element_missing) && !agrees(f32::NAN) && !agrees(-right));
+    fn the_check_sees_a_wrong_result() {
+        let op = Dot::<f32>::default();
+        let mut sample = op.make(&[1000], 1);
+        let args = op.args(&mut sample);
+        let right = scalar::dot(args.x, args.y);
+        assert!(op.agrees((&sample, &right), (&sample, &right)));
+        for wrong in [right + 0.1, f32::NAN, f32::INFINITY] {
+            assert!(!op.agrees((&sample, &right), (&sample, &wrong)), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn lengths_that_differ_are_an_error_that_names_both() {
+        let error = Args::new(&[1.0_f32; 3], &[1.0; 4]).unwrap_err().to_string();
+        assert!(error.contains("shapes 3 and 4"), "{error}");
     }
 }

@@ -1,6 +1,8 @@
 //! One product after the other.
 
+use crate::Float;
+
 #[inline]
-pub(super) fn dot(x: &[f32], y: &[f32]) -> f32 {
-    x.iter().zip(y).map(|(a, b)| a * b).sum()
+pub(super) fn dot<T: Float>(x: &[T], y: &[T]) -> T {
+    x.iter().zip(y).map(|(a, b)| *a * *b).sum()
 }

@@ -1,11 +1,17 @@
-//! In lanes, a part on every core.
+//! In lanes, a part on every thread.
+
+use rayon::prelude::*;
 
 use super::simd;
-use crate::team;
+use crate::Float;
+use crate::team::share;
 
-pub(super) fn dot(x: &[f32], y: &[f32]) -> f32 {
-    let n = x.len().min(y.len());
-    let share = team::share(n);
-    let parts = x[..n].chunks(share).zip(y[..n].chunks(share)).collect();
-    team::run(parts, |(x, y)| simd::dot(x, y)).iter().sum()
+pub(super) fn dot<T: Float>(x: &[T], y: &[T]) -> T {
+    let share = share(x.len());
+    let parts: Vec<T> = x
+        .par_chunks(share)
+        .zip(y.par_chunks(share))
+        .map(|(x, y)| simd::dot(x, y))
+        .collect();
+    parts.into_iter().sum()
 }

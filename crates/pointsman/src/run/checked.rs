@@ -83,7 +83,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
     }
 
     /// Compares a variant with the reference on the samples of this block.
-    fn check(&self, workload: &Workload, id: u8) {
+    pub(super) fn check(&self, workload: &Workload, id: u8) {
         let shared = self.shared();
         let place = self.place(id);
         let variant = &self.declared.variants[place];

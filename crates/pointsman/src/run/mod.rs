@@ -2,6 +2,7 @@
 
 mod checked;
 mod explained;
+mod single;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -20,6 +21,8 @@ use crate::state::{Look, MAX_VARIANTS, OpState, Timed};
 use crate::stats::{OpStats, op_stats};
 use crate::thread::{self, Inside};
 use crate::workload::Workload;
+
+pub use self::single::Single;
 
 /// A built op: cheap to clone, to be shared by threads.
 ///
@@ -577,32 +580,5 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
     fn is_forced(&self, id: u8, workload: &Workload) -> bool {
         let backend = self.declared.variants[self.place(id)].backend;
         self.forced & 1 << id != 0 || workload.preference() == Some(backend)
-    }
-}
-
-/// One variant of an op, run whatever was learned: see [`Handle::variant`].
-pub struct Single<O: Op, K: Kind<O> = Sure> {
-    handle: Handle<O, K>,
-    place: usize,
-}
-
-impl<O: Op, K: Kind<O>> Single<O, K> {
-    /// Runs this variant and no other. An error or a panic reaches the caller; nothing is learned.
-    ///
-    /// A variant that this machine or these arguments rule out is refused with an error.
-    pub fn run(&self, mut args: O::Args<'_>) -> Result<O::Output, BoxError> {
-        let inner = &*self.handle.inner;
-        let variant = &inner.declared.variants[self.place];
-        let missing = variant
-            .limits
-            .missing_cap(&inner.shared().machine)
-            .map(WhyNot::Missing);
-        let workload = inner.declared.op.workload(&args);
-        if let Some(why) = missing.or_else(|| inner.why_not(self.place, &workload, Some(&args))) {
-            return Err(
-                format!("variant {:?} may not serve this call: {why}", variant.name).into(),
-            );
-        }
-        inner.run_plainly(inner.ids[self.place], &mut args)
     }
 }

@@ -1,0 +1,80 @@
+//! The element types.
+
+use std::fmt;
+use std::iter::Sum;
+use std::sync::LazyLock;
+
+use num_traits::NumAssign;
+use pointsman::{BuildError, DType, Selector};
+
+use crate::Ops;
+
+/// `f32` or `f64`.
+pub trait Float:
+    num_traits::Float + NumAssign + Sum + Default + fmt::Debug + Send + Sync + sealed::Sealed + 'static
+{
+    /// How a workload names it.
+    const DTYPE: DType;
+    /// The unit roundoff u: half the distance from 1 to the next number.
+    const ROUNDOFF: f64;
+
+    /// The name of an op for this type: `"dot_f32"` or `"dot_f64"`.
+    fn named(single: &'static str, double: &'static str) -> &'static str;
+
+    /// The nearest number of this type.
+    fn of(value: f64) -> Self;
+
+    /// The same number as an `f64`.
+    fn wide(self) -> f64;
+
+    /// The ops of this process for this type.
+    fn ops() -> Result<&'static Ops<Self>, BuildError>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+}
+
+/// What the functions of this crate choose with: one selector, made at the first call.
+pub(crate) fn selector() -> &'static Selector {
+    static SELECTOR: LazyLock<Selector> = LazyLock::new(Selector::new);
+    &SELECTOR
+}
+
+macro_rules! float {
+    ($float:ident, $dtype:ident) => {
+        impl Float for $float {
+            const DTYPE: DType = DType::$dtype;
+            const ROUNDOFF: f64 = $float::EPSILON as f64 / 2.0;
+
+            #[inline]
+            fn named(single: &'static str, double: &'static str) -> &'static str {
+                match size_of::<Self>() {
+                    4 => single,
+                    _ => double,
+                }
+            }
+
+            #[inline]
+            fn of(value: f64) -> Self {
+                value as $float
+            }
+
+            #[inline]
+            fn wide(self) -> f64 {
+                self.into()
+            }
+
+            fn ops() -> Result<&'static Ops<Self>, BuildError> {
+                static OPS: LazyLock<Result<Ops<$float>, BuildError>> =
+                    LazyLock::new(|| Ops::new(selector()));
+                OPS.as_ref().map_err(Clone::clone)
+            }
+        }
+    };
+}
+
+float!(f32, F32);
+float!(f64, F64);
