@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use pointsman::store::{self, Knowledge, SqliteStore, Store as _};
+use pointsman::store::Knowledge;
 use pointsman::{Calibration, Machine, Mode, Selector};
 use serde::Serialize;
 
+use crate::kept::{Kept, STORE};
 use crate::output::{FOUND_WRONG, Failure, report};
 
 #[derive(Args)]
@@ -18,8 +19,6 @@ pub(crate) struct Doctor {
     #[arg(long)]
     json: bool,
 }
-
-const STORE: &str = "POINTSMAN_STORE";
 
 /// The environment variables that the library obeys.
 const VARIABLES: [&str; 6] = [
@@ -124,23 +123,15 @@ impl Report {
 impl Store {
     /// The store that programs would use, and the calibration it keeps of this machine.
     fn examine(machine: &Machine) -> (Self, Option<Calibration>) {
-        let path = match std::env::var(STORE) {
-            Ok(choice) if choice == "memory" => return (Store::without(Health::Memory), None),
-            Ok(choice) if !choice.is_empty() => Some(PathBuf::from(choice)),
-            _ => store::default_path(),
-        };
-        let Some(path) = path else {
-            let why = "no home directory is known; set HOME or POINTSMAN_STORE".to_owned();
-            return (Store::unusable(None, why), None);
-        };
-        if !path.exists() {
-            let mut store = Store::without(Health::Absent);
-            store.path = Some(path);
-            return (store, None);
-        }
-        match SqliteStore::open(&path).and_then(|mut store| store.load()) {
-            Ok(knowledge) => Store::well(path, &knowledge, machine),
-            Err(error) => (Store::unusable(Some(path), error.to_string()), None),
+        match Kept::look() {
+            Kept::Memory => (Store::without(Health::Memory), None),
+            Kept::Absent(path) => {
+                let mut store = Store::without(Health::Absent);
+                store.path = Some(path);
+                (store, None)
+            }
+            Kept::Known(path, knowledge) => Store::well(path, &knowledge, machine),
+            Kept::Unusable(path, why) => (Store::unusable(path, why), None),
         }
     }
 
@@ -183,19 +174,19 @@ impl Store {
 }
 
 /// The file with the log beside it, in which the latest changes lie.
-fn size(path: &Path) -> Option<u64> {
+pub(crate) fn size(path: &Path) -> Option<u64> {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     let bytes = |path: &Path| std::fs::metadata(path).ok().map(|file| file.len());
     Some(bytes(path)? + bytes(Path::new(&log)).unwrap_or(0))
 }
 
-fn counted(count: usize, one: &str, many: &str) -> String {
+pub(crate) fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// Bytes as a person writes them.
-fn human_bytes(bytes: Option<u64>) -> String {
+pub(crate) fn human_bytes(bytes: Option<u64>) -> String {
     match bytes {
         None => "unknown".to_owned(),
         Some(b) if b >= 10 << 20 => format!("{} MiB", b >> 20),

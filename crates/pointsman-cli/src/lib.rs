@@ -2,13 +2,23 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod catalogue;
 mod doctor;
+mod explain;
+mod kept;
+mod map;
 mod output;
 pub mod replay;
+mod sizes;
+mod store;
+mod tune;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 pub use crate::output::Failure;
 use crate::output::{complain, print};
@@ -32,12 +42,21 @@ enum Command {
     Bench(bench::Bench),
     /// Show the machine, its calibration and the state of the store
     Doctor(doctor::Doctor),
+    /// Show who would serve a call of an op, and why
+    Explain(explain::Explain),
+    /// Show which variant serves at which size, from what is known
+    Map(map::Command),
     /// Replay policies on timing tables and compare them with an oracle
     Replay(replay::Replay),
+    /// Look after what was learned
+    Store(store::Store),
+    /// Measure every variant of every op on this machine, and keep what was learned
+    Tune(tune::Tune),
 }
 
 /// Does what the arguments of the process ask for.
 pub fn main() -> ExitCode {
+    listen();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => return complain(&Failure::from(error)),
@@ -46,7 +65,24 @@ pub fn main() -> ExitCode {
     let done = match cli.command {
         Command::Bench(bench) => bench.run(),
         Command::Doctor(doctor) => doctor.run(),
+        Command::Explain(explain) => explain.run(),
+        Command::Map(map) => map.run(),
         Command::Replay(replay) => replay.run(),
+        Command::Store(store) => store.run(),
+        Command::Tune(tune) => tune.run(),
     };
     done.unwrap_or_else(|failure| complain(&failure))
+}
+
+/// Prints what the library warns of on standard error; `RUST_LOG` says what else.
+fn listen() {
+    let filter = EnvFilter::builder()
+        .with_default_directive(LevelFilter::WARN.into())
+        .from_env_lossy();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .without_time()
+        .init();
 }

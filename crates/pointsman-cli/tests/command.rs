@@ -1,45 +1,9 @@
 //! The command as a user meets it: what it prints, where, and with which exit code.
 
-use std::path::Path;
-use std::process::{Command, Output};
+mod common;
 
+use common::{is_refused, json, pointsman, text};
 use serde_json::Value;
-
-/// Runs the command with a home of its own, and without the user's settings.
-fn pointsman(args: &[&str], home: &Path, env: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pointsman"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("POINTSMAN_") {
-            command.env_remove(name);
-        }
-    }
-    command
-        .args(args)
-        .env("HOME", home)
-        .env("XDG_CACHE_HOME", home.join("cache"))
-        .envs(env.iter().copied())
-        .output()
-        .unwrap()
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
-}
-
-/// Exit code 2, nothing on standard output and one line on standard error that holds these words.
-fn is_refused(output: &Output, words: &[&str]) {
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(output.stdout.is_empty());
-    assert_eq!(told.lines().count(), 1, "{told}");
-    for word in words {
-        assert!(told.contains(word), "{word:?} is missing: {told}");
-    }
-}
 
 #[test]
 fn bad_input_is_refused_in_one_helpful_line() {

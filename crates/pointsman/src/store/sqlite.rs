@@ -85,6 +85,36 @@ impl SqliteStore {
         &self.path
     }
 
+    /// What is wrong with a file, as far as SQLite and we can tell; nothing if it is well. The file
+    /// is left as it is, while [`open`](Self::open) would replace a damaged one.
+    ///
+    /// ```
+    /// use pointsman::store::SqliteStore;
+    ///
+    /// let dir = tempfile::tempdir()?;
+    /// let path = dir.path().join("knowledge.sqlite");
+    /// SqliteStore::open(&path)?;
+    /// assert!(SqliteStore::examine(&path)?.is_empty());
+    /// std::fs::write(&path, "no database at all, but long enough to look like the start of one")?;
+    /// assert_eq!(SqliteStore::examine(&path)?, ["file is not a database"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn examine(path: impl AsRef<Path>) -> Result<Vec<String>, StoreError> {
+        let path = path.as_ref();
+        if !path.exists() {
+            let absent = std::io::Error::from(std::io::ErrorKind::NotFound);
+            return Err(StoreError::io("read", path, absent));
+        }
+        let path = path::prepare(path)?;
+        let deadline = Instant::now() + WAIT;
+        let _lock = rescue::lock_directory(&path, File::try_lock_shared, deadline)?;
+        match problems(&path, deadline) {
+            Ok(found) => Ok(found),
+            Err(trouble) if trouble.is_busy() => Err(trouble.into_error("examine", &path)),
+            Err(trouble) => Ok(vec![trouble.to_string()]),
+        }
+    }
+
     /// Opens the file and does some work with it. If SQLite finds it damaged, the file is replaced
     /// by what is whole in it and the work is done again, once.
     fn run<T>(
@@ -175,6 +205,22 @@ impl Store for SqliteStore {
     fn describe(&self) -> String {
         format!("SQLite file {}", self.path.display())
     }
+}
+
+/// What SQLite and we find wrong with a file.
+fn problems(path: &Path, deadline: Instant) -> Result<Vec<String>, Trouble> {
+    let mut db = open_file(path, deadline)?;
+    state(&db, path)?;
+    let mut check = db.prepare("PRAGMA integrity_check(10)")?;
+    let lines = check.query_map([], |row| row.get::<_, String>(0))?;
+    let mut found = lines.collect::<Result<Vec<_>, _>>()?;
+    found.retain(|line| line != "ok");
+    drop(check);
+    let bad = rows::load(&mut db, MAX_ENTRIES)?.bad;
+    if bad > 0 {
+        found.push(format!("damaged records: {bad}"));
+    }
+    Ok(found)
 }
 
 /// Why an operation on an open file did not succeed.
