@@ -1,17 +1,23 @@
-//! What choosing costs, measured beside the usual designs in one run.
+//! What choosing costs, and what it is worth on real ops, measured beside the usual designs in one
+//! run.
 //!
 //! ```no_run
 //! let overhead = pointsman_benchmarks::Overhead::measure(400)?;
 //! println!("{overhead}");
 //! # Ok::<(), pointsman_benchmarks::OverheadError>(())
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod foreign;
+mod kernels;
+mod oracle;
 mod overhead;
 mod report;
 mod rivals;
 mod timing;
 
+pub use kernels::{Bar, Kernels, Reached};
+pub use oracle::{Oracle, Stream};
 pub use overhead::OverheadError;
 #[doc(hidden)]
 pub use overhead::call;

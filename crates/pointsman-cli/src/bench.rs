@@ -1,9 +1,10 @@
-//! `pointsman bench`: what choosing costs here.
+//! `pointsman bench`: what choosing costs here, and what it is worth.
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use pointsman_benchmarks::Overhead;
+use indicatif::ProgressBar;
+use pointsman_benchmarks::{Kernels, Overhead, Stream};
 
 use crate::output::{Failure, report};
 
@@ -25,12 +26,53 @@ enum What {
         #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
         rounds: u32,
     },
+    /// The ops beside what a user would call instead
+    Ops {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// One short round that only has to work
+        #[arg(long)]
+        test: bool,
+    },
+    /// A mixed stream of real calls: adaptive, every fixed backend and an oracle
+    Oracle {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Calls; each runs all variants once
+        #[arg(long, default_value_t = Stream::default().calls as u32, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+        calls: u32,
+        /// Seed of the stream
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
 }
 
 impl Bench {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let What::Overhead { json, rounds } = self.what;
-        let overhead = Overhead::measure(rounds).map_err(Failure::new)?;
-        report(&overhead, json)
+        match self.what {
+            What::Overhead { json, rounds } => {
+                let overhead = Overhead::measure(rounds).map_err(Failure::new)?;
+                report(&overhead, json)
+            }
+            What::Ops { json, test } => {
+                let bar = ProgressBar::new_spinner();
+                let kernels = Kernels::measure(test, |op| bar.set_message(op.to_owned()));
+                bar.finish_and_clear();
+                report(&kernels.map_err(Failure::new)?, json)
+            }
+            What::Oracle { json, calls, seed } => {
+                let stream = Stream {
+                    calls: calls as usize,
+                    seed,
+                    ..Stream::default()
+                };
+                let bar = ProgressBar::new(u64::from(calls));
+                let oracle = stream.play(|done| bar.set_position(done as u64));
+                bar.finish_and_clear();
+                report(&oracle.map_err(Failure::new)?, json)
+            }
+        }
     }
 }

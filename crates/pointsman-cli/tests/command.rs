@@ -77,6 +77,45 @@ fn bench_overhead_gives_every_figure_as_json() {
 }
 
 #[test]
+fn bench_oracle_gives_every_figure_as_json() {
+    let home = tempfile::tempdir().unwrap();
+    let args = ["bench", "oracle", "--calls", "50", "--json"];
+    let output = pointsman(&args, home.path(), &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let figures = json(&output);
+    for name in ["adaptive", "oracle_s", "trial_share"] {
+        assert!(figures[name].as_f64().unwrap() >= 0.0, "{name}: {figures}");
+    }
+    let fixed = figures["fixed"].as_object().unwrap();
+    // Who takes one backend for everything is at best as fast as the oracle.
+    assert!(fixed["scalar"].as_f64().unwrap() >= 1.0 && fixed.contains_key("simd"));
+}
+
+#[test]
+fn bench_ops_names_every_contestant_and_says_who_is_missing() {
+    let home = tempfile::tempdir().unwrap();
+    let output = pointsman(&["bench", "ops", "--test", "--json"], home.path(), &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let figures = json(&output);
+    let results = figures["results"].as_array().unwrap();
+    let took_part = |op: &str, who: &str| {
+        let found = |r: &&Value| r["op"] == op && r["who"] == who;
+        results
+            .iter()
+            .find(found)
+            .is_some_and(|r| r["ns"].as_f64() > Some(0.0))
+    };
+    assert!(took_part("dot_f32", "simd") && took_part("dot_f32", "read, one thread"));
+    assert!(took_part("matmul_f32", "matrixmultiply"));
+    let missing = figures["missing"].as_array().unwrap();
+    let absent = |rival: &str| missing.iter().any(|m| m.as_str().unwrap().contains(rival));
+    assert_ne!(
+        absent("OpenBLAS"),
+        took_part("matmul_f32", "OpenBLAS, one thread")
+    );
+}
+
+#[test]
 fn doctor_describes_the_machine_and_makes_no_store() {
     let home = tempfile::tempdir().unwrap();
     let output = pointsman(&["doctor", "--json"], home.path(), &[]);

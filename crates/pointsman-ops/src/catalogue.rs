@@ -38,6 +38,8 @@ pub trait Entry: Send + Sync {
     fn call(&self, shape: &[usize], seed: u64) -> Result<Box<dyn Call>, String>;
     /// What choosing has cost so far.
     fn stats(&self) -> OpStats;
+    /// Forgets what this process has learned of it; verdicts of checks stay known.
+    fn reset(&self);
 }
 
 /// A call with arguments of its own.
@@ -121,6 +123,10 @@ impl<O: Shaped> Entry for Listed<O> {
 
     fn stats(&self) -> OpStats {
         self.handle.stats()
+    }
+
+    fn reset(&self) {
+        self.handle.reset();
     }
 }
 

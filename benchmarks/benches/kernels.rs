@@ -1,0 +1,22 @@
+//! `cargo bench -p pointsman-benchmarks --bench kernels`: the ops beside what a user would call
+//! instead. With `-- --test`, one short round that only has to work.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use std::process::ExitCode;
+
+use pointsman_benchmarks::Kernels;
+
+fn main() -> ExitCode {
+    let test = std::env::args().any(|arg| arg == "--test");
+    match Kernels::measure(test, |_| {}) {
+        Ok(kernels) => {
+            println!("{kernels}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
