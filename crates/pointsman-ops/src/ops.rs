@@ -3,7 +3,7 @@
 use pointsman::{BuildError, Handle, Selector};
 
 use crate::catalogue::{Entry, entry};
-use crate::{Float, add, axpy, dot, exp, matvec, norm, relu, scale, sum};
+use crate::{Float, add, axpy, dot, exp, matvec, norm, relu, scale, spmv, sum};
 
 /// The ops of one element type on one selector, each a [`Handle`].
 ///
@@ -35,6 +35,8 @@ pub struct Ops<T: Float> {
     pub relu: Handle<relu::Relu<T>>,
     /// x ← a x.
     pub scale: Handle<scale::Scale<T>>,
+    /// y ← A x with a sparse matrix.
+    pub spmv: Handle<spmv::SpMv<T>>,
     /// Σ xᵢ.
     pub sum: Handle<sum::Sum<T>>,
 }
@@ -51,6 +53,7 @@ impl<T: Float> Ops<T> {
             norm: norm::declare(selector)?,
             relu: relu::declare(selector)?,
             scale: scale::declare(selector)?,
+            spmv: spmv::declare(selector)?,
             sum: sum::declare(selector)?,
         })
     }
@@ -66,6 +69,7 @@ impl<T: Float> Ops<T> {
             entry(&self.norm),
             entry(&self.relu),
             entry(&self.scale),
+            entry(&self.spmv),
             entry(&self.sum),
         ]
     }
