@@ -14,8 +14,9 @@
 //! selector of yours, as handles that plan, explain and count.
 //!
 //! Each op is a folder: `mod.rs` declares it and how its variants are checked against the
-//! reference, the other files are its variants. This is the only crate of the project with unsafe
-//! code, and all of it is in `lanes.rs`.
+//! reference, the other files are its variants. Most ops have one kernel, from which `variants.rs`
+//! makes the variants `simd`, `avx512` and `threads`. This is the only crate of the project with
+//! unsafe code, and all of it is in `lanes.rs`.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod add;

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use super::{Args, MatVec};
 use crate::dot::Product;
-use crate::fold::Fold;
+use crate::fold::{Fold, total};
 use crate::lanes::{Kernel, MulAdd, NARROW};
 use crate::team::{self, Parts};
 use crate::variants::Lanes;
@@ -54,7 +54,7 @@ fn products<T: Float>(rows: [&[T]; ROWS], x: &[T], ops: impl MulAdd) -> [T; ROWS
         }
     }
     let lanes = black_box(lanes); // as in `Fold`
-    let mut sums = lanes.map(|lanes| lanes.into_iter().sum::<T>());
+    let mut sums = lanes.map(total);
     for (column, x) in (NARROW * xs.len()..).zip(x_rest) {
         for row in 0..ROWS {
             sums[row] = ops.mul_add(rows[row][column], *x, sums[row]);

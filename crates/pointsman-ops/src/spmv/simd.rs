@@ -1,6 +1,7 @@
 //! Each row in lanes, where it is long enough to fill them.
 
 use super::{Args, SpMv, gathered};
+use crate::fold::total;
 use crate::lanes::{Kernel, MulAdd, NARROW};
 use crate::team::{self, Parts};
 use crate::variants::Lanes;
@@ -39,21 +40,21 @@ impl<T> Rows<'_, T> {
 fn row<T: Float>(columns: &[u32], values: &[T], x: &[T], ops: impl MulAdd) -> T {
     let (column_steps, columns) = columns.as_chunks::<NARROW>();
     let (value_steps, values) = values.as_chunks::<NARROW>();
-    let mut sum = T::zero();
-    if !value_steps.is_empty() {
-        let mut lanes = [T::zero(); NARROW];
-        for (columns, values) in column_steps.iter().zip(value_steps) {
-            let x = gathered(columns, x);
-            for i in 0..NARROW {
-                lanes[i] = ops.mul_add(values[i], x[i], lanes[i]);
-            }
+    let mut lanes = [T::zero(); NARROW];
+    for (columns, values) in column_steps.iter().zip(value_steps) {
+        let x = gathered(columns, x);
+        for i in 0..NARROW {
+            lanes[i] = ops.mul_add(values[i], x[i], lanes[i]);
         }
-        sum = lanes.into_iter().sum();
     }
+    let mut rest = T::zero();
     for (column, value) in columns.iter().zip(values) {
-        sum = ops.mul_add(*value, x[*column as usize], sum);
+        rest = ops.mul_add(*value, x[*column as usize], rest);
     }
-    sum
+    if value_steps.is_empty() {
+        return rest;
+    }
+    total(lanes) + rest
 }
 
 impl<T: Float> Parts for Rows<'_, T> {
