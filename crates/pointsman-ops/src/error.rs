@@ -33,6 +33,15 @@ impl ShapeError {
     }
 }
 
+/// Whether two vectors are of one length.
+pub(crate) fn one_length<T>(op: &'static str, x: &[T], y: &[T]) -> Result<(), ShapeError> {
+    if x.len() == y.len() {
+        return Ok(());
+    }
+    let rule = "both vectors must be of one length";
+    Err(ShapeError::new(op, &[x.len()], &[y.len()], rule))
+}
+
 impl fmt::Display for ShapeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ShapeError { op, shapes, rule } = self;

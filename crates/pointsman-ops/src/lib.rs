@@ -14,24 +14,46 @@
 //! selector of yours, as handles that plan, explain and count.
 //!
 //! Each op is a folder: `mod.rs` declares it and how its variants are checked against the
-//! reference, the other files are its variants. This is the only crate of the project with unsafe
-//! code, and all of it is in `lanes.rs`.
+//! reference, the other files are its variants. Most ops have one kernel, from which `variants.rs`
+//! makes the variants `simd`, `avx512` and `threads`. This is the only crate of the project with
+//! unsafe code, and all of it is in `lanes.rs`.
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod add;
 pub mod axpy;
 pub mod catalogue;
 pub mod dot;
+mod each;
 mod error;
+pub mod exp;
 mod float;
+mod fold;
 mod lanes;
 mod matrix;
+pub mod matvec;
+pub mod norm;
 mod ops;
+pub mod relu;
 mod sample;
+pub mod scale;
+mod sparse;
+pub mod spmv;
+pub mod sum;
 mod team;
+mod variants;
 
+pub use add::add;
 pub use axpy::axpy;
 pub use dot::dot;
 pub use error::{Error, ShapeError};
+pub use exp::exp;
 pub use float::Float;
 pub use matrix::{Matrix, View};
+pub use matvec::matvec;
+pub use norm::norm;
 pub use ops::Ops;
+pub use relu::relu;
+pub use scale::scale;
+pub use sparse::{Csr, CsrError};
+pub use spmv::spmv;
+pub use sum::sum;

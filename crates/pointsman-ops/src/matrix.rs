@@ -112,6 +112,17 @@ impl<'a, T: Float> View<'a, T> {
         &self.elements[row * self.columns..][..self.columns]
     }
 
+    /// The rows before this one, and those from it on.
+    pub(crate) fn split_at(&self, row: usize) -> (Self, Self) {
+        let (first, rest) = self.elements.split_at(row * self.columns);
+        let part = |rows, elements| View {
+            rows,
+            columns: self.columns,
+            elements,
+        };
+        (part(row, first), part(self.rows - row, rest))
+    }
+
     /// All elements, row after row.
     pub fn elements(&self) -> &'a [T] {
         self.elements

@@ -3,7 +3,7 @@
 use pointsman::{BuildError, Handle, Selector};
 
 use crate::catalogue::{Entry, entry};
-use crate::{Float, axpy, dot};
+use crate::{Float, add, axpy, dot, exp, matvec, norm, relu, scale, spmv, sum};
 
 /// The ops of one element type on one selector, each a [`Handle`].
 ///
@@ -19,23 +19,58 @@ use crate::{Float, axpy, dot};
 /// ```
 #[derive(Clone)]
 pub struct Ops<T: Float> {
+    /// z ← x + y.
+    pub add: Handle<add::Add<T>>,
     /// y ← a x + y.
     pub axpy: Handle<axpy::Axpy<T>>,
     /// Σ xᵢ yᵢ.
     pub dot: Handle<dot::Dot<T>>,
+    /// y ← eˣ, element by element.
+    pub exp: Handle<exp::Exp<T>>,
+    /// y ← A x.
+    pub matvec: Handle<matvec::MatVec<T>>,
+    /// √ Σ xᵢ².
+    pub norm: Handle<norm::Norm<T>>,
+    /// y ← max(x, 0), element by element.
+    pub relu: Handle<relu::Relu<T>>,
+    /// x ← a x.
+    pub scale: Handle<scale::Scale<T>>,
+    /// y ← A x with a sparse matrix.
+    pub spmv: Handle<spmv::SpMv<T>>,
+    /// Σ xᵢ.
+    pub sum: Handle<sum::Sum<T>>,
 }
 
 impl<T: Float> Ops<T> {
     /// Declares all of them.
     pub fn new(selector: &Selector) -> Result<Self, BuildError> {
         Ok(Ops {
+            add: add::declare(selector)?,
             axpy: axpy::declare(selector)?,
             dot: dot::declare(selector)?,
+            exp: exp::declare(selector)?,
+            matvec: matvec::declare(selector)?,
+            norm: norm::declare(selector)?,
+            relu: relu::declare(selector)?,
+            scale: scale::declare(selector)?,
+            spmv: spmv::declare(selector)?,
+            sum: sum::declare(selector)?,
         })
     }
 
     /// The same as entries of a catalogue.
     pub fn entries(&self) -> Vec<Box<dyn Entry>> {
-        vec![entry(&self.axpy), entry(&self.dot)]
+        vec![
+            entry(&self.add),
+            entry(&self.axpy),
+            entry(&self.dot),
+            entry(&self.exp),
+            entry(&self.matvec),
+            entry(&self.norm),
+            entry(&self.relu),
+            entry(&self.scale),
+            entry(&self.spmv),
+            entry(&self.sum),
+        ]
     }
 }

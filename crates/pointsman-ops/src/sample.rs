@@ -13,6 +13,45 @@ pub(crate) fn floats<T: Float>(len: usize, seed: u64, stream: u64) -> Vec<T> {
     (0..len).map(float).collect()
 }
 
+/// Puts rare values in place of some elements, as many as there are places for.
+pub(crate) fn sprinkle<T: Float>(x: &mut [T], rare: &[T]) {
+    // A prime apart: in every lane sooner or later.
+    for (x, rare) in x.iter_mut().step_by(7).zip(rare.iter().cycle()) {
+        *x = *rare;
+    }
+}
+
+/// What kernels get wrong first: the ends of the range, denormals, signed zeros, what is not finite.
+pub(crate) fn rare<T: Float>() -> [T; 11] {
+    let tiny = T::min_positive_value();
+    let least = tiny * T::epsilon();
+    [
+        T::nan(),
+        T::infinity(),
+        T::neg_infinity(),
+        T::max_value(),
+        T::min_value(),
+        tiny,
+        least,
+        -least,
+        tiny - least,
+        T::zero(),
+        T::neg_zero(),
+    ]
+}
+
+/// Whether all results are [`near`] the expected ones, within the bound for each.
+pub(crate) fn near_all<T: Float>(expected: &[T], got: &[T], bound: impl Fn(T) -> f64) -> bool {
+    let near = |(e, g): (&T, &T)| near(*e, *g, bound(*e));
+    expected.len() == got.len() && expected.iter().zip(got).all(near)
+}
+
+/// Whether a result is the expected one, or finite and no further from it than `bound`.
+pub(crate) fn near<T: Float>(expected: T, got: T, bound: f64) -> bool {
+    let off = (expected.wide() - got.wide()).abs();
+    expected == got || (expected.is_nan() && got.is_nan()) || (expected.is_finite() && off <= bound)
+}
+
 /// The features of a workload as the sizes they are.
 pub(crate) fn sizes(workload: &pointsman::Workload) -> Vec<usize> {
     workload.features().iter().map(|f| *f as usize).collect()

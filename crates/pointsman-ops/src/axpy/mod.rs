@@ -2,16 +2,15 @@
 
 mod scalar;
 mod simd;
-mod threads;
 
 use std::marker::PhantomData;
 
 use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
 
 use crate::catalogue::Shaped;
-use crate::lanes::{needs_vectors, needs_wide_vectors};
+use crate::error::one_length;
 use crate::sample::{floats, gamma, sizes};
-use crate::team::WORTH_SHARING;
+use crate::variants::with_lanes;
 use crate::{Error, Float, ShapeError};
 
 /// y ← a x + y.
@@ -45,10 +44,7 @@ pub struct Args<'a, T> {
 impl<'a, T: Float> Args<'a, T> {
     /// Checks the lengths.
     pub fn new(a: T, x: &'a [T], y: &'a mut [T]) -> Result<Self, ShapeError> {
-        if x.len() != y.len() {
-            let rule = "both vectors must be of one length";
-            return Err(ShapeError::new("axpy", &[x.len()], &[y.len()], rule));
-        }
+        one_length("axpy", x, y)?;
         Ok(Args { a, x, y })
     }
 }
@@ -128,58 +124,72 @@ fn error_bound<T: Float>(product: f64, y: f64) -> f64 {
 
 /// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Axpy<T>>, BuildError> {
-    let builder = selector
-        .op(Axpy::<T>::default())
-        .reference("scalar", Backend::Scalar, |g| scalar::axpy(g.a, g.x, g.y))
-        .variant("simd", Backend::Simd, |g| simd::axpy(g.a, g.x, g.y));
     let builder =
-        needs_vectors(builder).variant("avx512", Backend::Simd, |g| simd::axpy_512(g.a, g.x, g.y));
-    needs_wide_vectors(builder)
-        .variant("threads", Backend::Threads, |g| {
-            threads::axpy(g.a, g.x, g.y)
-        })
-        .min_size(WORTH_SHARING)
-        .verified()
-        .build()
+        selector
+            .op(Axpy::<T>::default())
+            .reference("scalar", Backend::Scalar, scalar::axpy);
+    with_lanes(builder).verified().build()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::lanes::WIDE;
+    use crate::variants::{Body, bodies};
 
-    type Body = fn(f32, &[f32], &mut [f32]);
+    fn variants<T: Float>() -> Vec<(&'static str, Body<Axpy<T>>)> {
+        bodies::<Axpy<T>>(scalar::axpy)
+    }
 
-    const VARIANTS: [(&str, Body); 4] = [
-        ("scalar", scalar::axpy),
-        ("simd", simd::axpy),
-        ("avx512", simd::axpy_512),
-        ("threads", threads::axpy),
-    ];
-
-    #[test]
-    fn every_variant_is_right_at_every_length() {
-        let mut variants = VARIANTS.to_vec();
-        #[cfg(not(target_arch = "aarch64"))]
-        variants.push(("lanes without FMA", simd::plain));
+    fn right_at_every_length<T: Float>() {
+        let op = Axpy::<T>::default();
         for n in (0..=4 * WIDE).chain([1000, 4097, 65_536, 100_003]) {
-            let (x, before) = Axpy::<f32>::default().make(&[n], 5);
-            for (name, axpy) in &variants {
-                let mut y = before.clone();
-                axpy(FACTOR as f32, &x, &mut y);
+            let before = op.make(&[n], 5);
+            for (name, axpy) in variants() {
+                let mut after = before.clone();
+                axpy(&mut op.args(&mut after));
                 for i in 0..n {
-                    let (product, old) = (
-                        f64::from(FACTOR as f32) * f64::from(x[i]),
-                        f64::from(before[i]),
-                    );
-                    let off = (f64::from(y[i]) - (product + old)).abs();
-                    assert!(
-                        off <= error_bound::<f32>(product, old),
-                        "{name} at {i} of {n}: {off}"
-                    );
+                    let product = T::of(FACTOR).wide() * before.0[i].wide();
+                    let old = before.1[i].wide();
+                    let off = (after.1[i].wide() - (product + old)).abs();
+                    // For f64 the exact one is rounded itself.
+                    let bound = 2.0 * error_bound::<T>(product, old);
+                    assert!(off <= bound, "{name} at {i} of {n}: {off}");
                 }
             }
         }
+    }
+
+    #[test]
+    fn every_variant_is_right_at_every_length() {
+        right_at_every_length::<f32>();
+        right_at_every_length::<f64>();
+    }
+
+    #[test]
+    fn what_is_not_finite_stays_where_it_is() {
+        let (inf, nan) = (f32::INFINITY, f32::NAN);
+        for (name, axpy) in variants::<f32>() {
+            for (special, expected) in [(inf, inf), (-inf, -inf), (nan, nan)] {
+                let mut x = vec![1.0; 100];
+                x[77] = special;
+                let mut y = vec![1.0; 100];
+                axpy(&mut Args::new(2.0, &x, &mut y).unwrap());
+                assert_eq!(y[77].to_bits(), expected.to_bits(), "{name}, {special}");
+                y.remove(77);
+                assert!(y.iter().all(|y| *y == 3.0), "{name}, {special}");
+            }
+            let tiny = vec![f32::from_bits(1); 100];
+            let mut y = tiny.clone();
+            axpy(&mut Args::new(2.0, &tiny, &mut y).unwrap());
+            assert_eq!(y, vec![f32::from_bits(3); 100], "{name}");
+        }
+    }
+
+    #[test]
+    fn lengths_that_differ_are_an_error_that_names_both() {
+        let error = Args::new(1.0, &[1.0_f32; 3], &mut [1.0; 4]).unwrap_err();
+        assert!(error.to_string().contains("shapes 3 and 4"), "{error}");
     }
 
     #[test]
@@ -187,8 +197,7 @@ mod tests {
         let op = Axpy::<f32>::default();
         let right = {
             let mut sample = op.make(&[100], 1);
-            let args = op.args(&mut sample);
-            scalar::axpy(args.a, args.x, args.y);
+            scalar::axpy(&mut op.args(&mut sample));
             sample
         };
         let agrees = |got: &(Vec<f32>, Vec<f32>)| op.agrees((&right, &()), (got, &()));

@@ -1,10 +1,11 @@
 //! One element after the other.
 
+use super::Args;
 use crate::Float;
 
 #[inline]
-pub(super) fn axpy<T: Float>(a: T, x: &[T], y: &mut [T]) {
-    for (x, y) in x.iter().zip(y) {
-        *y += a * *x;
+pub(super) fn axpy<T: Float>(args: &mut Args<'_, T>) {
+    for (x, y) in args.x.iter().zip(&mut *args.y) {
+        *y += args.a * *x;
     }
 }

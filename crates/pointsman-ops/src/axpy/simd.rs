@@ -1,52 +1,30 @@
 //! In lanes.
 
+use super::{Args, Axpy};
 use crate::Float;
-use crate::lanes::{Kernel, MulAdd, NARROW, WIDE, vectorised, vectorised_512};
+use crate::each::{Each, Map};
+use crate::lanes::MulAdd;
+use crate::variants::Lanes;
 
-struct Axpy<'a, T>(T, &'a [T], &'a mut [T]);
+#[derive(Clone, Copy)]
+pub(crate) struct AddTimes<T>(T);
 
-impl<T: Float> Kernel for Axpy<'_, T> {
-    type Output = ();
-
+impl<T: Float> Map<T, 1> for AddTimes<T> {
     #[inline(always)]
-    fn run(self, ops: impl MulAdd) {
-        let Axpy(a, x, y) = self;
-        let n = x.len().min(y.len());
-        let (x, y) = lanes::<T, WIDE>(a, &x[..n], &mut y[..n], ops);
-        let (x, y) = lanes::<T, NARROW>(a, x, y, ops);
-        lanes::<T, 1>(a, x, y, ops);
+    fn of(self, [x]: [T; 1], y: T, ops: impl MulAdd) -> T {
+        ops.mul_add(self.0, x, y)
     }
 }
 
-/// Adds in steps of `N`; what is left of the vectors.
-#[inline(always)]
-fn lanes<'a, T: Float, const N: usize>(
-    a: T,
-    x: &'a [T],
-    y: &'a mut [T],
-    ops: impl MulAdd,
-) -> (&'a [T], &'a mut [T]) {
-    let (xs, x_rest) = x.as_chunks::<N>();
-    let (ys, y_rest) = y.as_chunks_mut::<N>();
-    for (x, y) in xs.iter().zip(ys) {
-        for i in 0..N {
-            y[i] = ops.mul_add(a, x[i], y[i]);
+impl<T: Float> Lanes for Axpy<T> {
+    type Kernel<'k> = Each<'k, T, AddTimes<T>, 1>;
+
+    #[inline]
+    fn kernel<'k>(args: &'k mut Args<'_, T>) -> Self::Kernel<'k> {
+        Each {
+            map: AddTimes(args.a),
+            x: [args.x],
+            y: args.y,
         }
     }
-    (x_rest, y_rest)
-}
-
-#[inline]
-pub(super) fn axpy<T: Float>(a: T, x: &[T], y: &mut [T]) {
-    vectorised(Axpy(a, x, y));
-}
-
-#[inline]
-pub(super) fn axpy_512<T: Float>(a: T, x: &[T], y: &mut [T]) {
-    vectorised_512(Axpy(a, x, y));
-}
-
-#[cfg(all(test, not(target_arch = "aarch64")))]
-pub(super) fn plain<T: Float>(a: T, x: &[T], y: &mut [T]) {
-    crate::lanes::plain(Axpy(a, x, y));
 }

@@ -2,17 +2,18 @@
 
 mod scalar;
 mod simd;
-mod threads;
 
 use std::marker::PhantomData;
 
 use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
 
 use crate::catalogue::Shaped;
-use crate::lanes::{needs_vectors, needs_wide_vectors};
+use crate::error::one_length;
 use crate::sample::{floats, gamma, sizes};
-use crate::team::WORTH_SHARING;
+use crate::variants::with_lanes;
 use crate::{Error, Float, ShapeError};
+
+pub(crate) use simd::Product;
 
 /// Σ xᵢ yᵢ.
 ///
@@ -39,10 +40,7 @@ pub struct Args<'a, T> {
 impl<'a, T: Float> Args<'a, T> {
     /// Checks the lengths.
     pub fn new(x: &'a [T], y: &'a [T]) -> Result<Self, ShapeError> {
-        if x.len() != y.len() {
-            let rule = "both vectors must be of one length";
-            return Err(ShapeError::new("dot", &[x.len()], &[y.len()], rule));
-        }
+        one_length("dot", x, y)?;
         Ok(Args { x, y })
     }
 }
@@ -111,35 +109,21 @@ fn error_bound<T: Float>(x: &[T], y: &[T]) -> f64 {
 
 /// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Dot<T>>, BuildError> {
-    let builder = selector
-        .op(Dot::<T>::default())
-        .reference("scalar", Backend::Scalar, |a| scalar::dot(a.x, a.y))
-        .variant("simd", Backend::Simd, |a| simd::dot(a.x, a.y));
     let builder =
-        needs_vectors(builder).variant("avx512", Backend::Simd, |a| simd::dot_512(a.x, a.y));
-    needs_wide_vectors(builder)
-        .variant("threads", Backend::Threads, |a| threads::dot(a.x, a.y))
-        .min_size(WORTH_SHARING)
-        .verified()
-        .build()
+        selector
+            .op(Dot::<T>::default())
+            .reference("scalar", Backend::Scalar, scalar::dot);
+    with_lanes(builder).verified().build()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::lanes::WIDE;
+    use crate::variants::{Body, bodies};
 
-    type Body<T> = fn(&[T], &[T]) -> T;
-
-    fn variants<T: Float>() -> Vec<(&'static str, Body<T>)> {
-        vec![
-            ("scalar", scalar::dot),
-            ("simd", simd::dot),
-            ("avx512", simd::dot_512),
-            ("threads", threads::dot),
-            #[cfg(not(target_arch = "aarch64"))]
-            ("lanes without FMA", simd::plain),
-        ]
+    fn variants<T: Float>() -> Vec<(&'static str, Body<Dot<T>>)> {
+        bodies::<Dot<T>>(scalar::dot)
     }
 
     fn right_at_every_length<T: Float>() {
@@ -147,7 +131,7 @@ mod tests {
             let (x, y) = Dot::<T>::default().make(&[n], 7);
             let exact: f64 = x.iter().zip(&y).map(|(a, b)| a.wide() * b.wide()).sum();
             for (name, dot) in variants::<T>() {
-                let off = (dot(&x, &y).wide() - exact).abs();
+                let off = (dot(&mut Args { x: &x, y: &y }).wide() - exact).abs();
                 // The exact one is an f64 sum itself.
                 let bound =
                     error_bound(&x, &y) * (1.0 + f64::from(T::ROUNDOFF == f64::EPSILON / 2.0));
@@ -169,7 +153,7 @@ mod tests {
             for (from_x, from_y) in (0..16).flat_map(|a| (0..16).map(move |b| (a, b))) {
                 let (x, y) = (&x[from_x..from_x + 200], &y[from_y..from_y + 200]);
                 let exact: f64 = x.iter().zip(y).map(|(a, b)| a.wide() * b.wide()).sum();
-                let off = (dot(x, y).wide() - exact).abs();
+                let off = (dot(&mut Args { x, y }).wide() - exact).abs();
                 assert!(
                     off <= error_bound(x, y),
                     "{name}, {from_x} and {from_y} off"
@@ -184,12 +168,18 @@ mod tests {
             for at in [0, 7, 31, 63, 99] {
                 let (mut x, y) = (vec![1.0; 100], vec![1.0; 100]);
                 x[at] = f32::INFINITY;
-                assert_eq!(dot(&x, &y), f32::INFINITY, "{name} at {at}");
+                let inf = dot(&mut Args { x: &x, y: &y });
+                assert_eq!(inf, f32::INFINITY, "{name} at {at}");
                 x[at] = f32::NAN;
-                assert!(dot(&x, &y).is_nan(), "{name} at {at}");
+                let nan = dot(&mut Args { x: &x, y: &y });
+                assert!(nan.is_nan(), "{name} at {at}");
             }
             let tiny = vec![f32::from_bits(1); 100];
-            assert_eq!(dot(&tiny, &[1.0; 100]), f32::from_bits(100), "{name}");
+            let sum = dot(&mut Args {
+                x: &tiny,
+                y: &[1.0; 100],
+            });
+            assert_eq!(sum, f32::from_bits(100), "{name}");
         }
     }
 
@@ -197,8 +187,7 @@ mod tests {
     fn the_check_sees_a_wrong_result() {
         let op = Dot::<f32>::default();
         let mut sample = op.make(&[1000], 1);
-        let args = op.args(&mut sample);
-        let right = scalar::dot(args.x, args.y);
+        let right = scalar::dot(&mut op.args(&mut sample));
         assert!(op.agrees((&sample, &right), (&sample, &right)));
         for wrong in [right + 0.1, f32::NAN, f32::INFINITY] {
             assert!(!op.agrees((&sample, &right), (&sample, &wrong)), "{wrong}");

@@ -1,8 +1,9 @@
 //! One product after the other.
 
+use super::Args;
 use crate::Float;
 
 #[inline]
-pub(super) fn dot<T: Float>(x: &[T], y: &[T]) -> T {
-    x.iter().zip(y).map(|(a, b)| *a * *b).sum()
+pub(super) fn dot<T: Float>(args: &mut Args<'_, T>) -> T {
+    args.x.iter().zip(args.y).map(|(a, b)| *a * *b).sum()
 }

@@ -1,0 +1,15 @@
+//! Divided by the largest element first, so that no square overflows or underflows.
+
+use super::Args;
+use crate::Float;
+
+#[inline]
+pub(super) fn norm<T: Float>(args: &mut Args<'_, T>) -> T {
+    let sizes = || args.x.iter().map(|x| x.abs());
+    let largest = sizes().fold(T::zero(), T::max);
+    if largest.is_zero() || largest.is_infinite() {
+        return sizes().sum(); // not a number if any element is not
+    }
+    let squares: T = sizes().map(|x| (x / largest) * (x / largest)).sum();
+    largest * squares.sqrt()
+}
