@@ -15,23 +15,30 @@
 //!
 //! Each op is a folder: `mod.rs` declares it and how its variants are checked against the
 //! reference, the other files are its variants. This is the only crate of the project with unsafe
-//! code, and all of it is in `lanes.rs`.
+//! code, and all of it is in `lanes.rs` and `product.rs`.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod axpy;
 pub mod catalogue;
+pub mod conv2d;
 pub mod dot;
 mod error;
 mod float;
 mod lanes;
+pub mod matmul;
 mod matrix;
 mod ops;
+mod product;
 mod sample;
+mod scratch;
 mod team;
+mod tile;
 
 pub use axpy::axpy;
+pub use conv2d::conv2d;
 pub use dot::dot;
 pub use error::{Error, ShapeError};
 pub use float::Float;
+pub use matmul::matmul;
 pub use matrix::{Matrix, View};
 pub use ops::Ops;

@@ -3,7 +3,7 @@
 use pointsman::{BuildError, Handle, Selector};
 
 use crate::catalogue::{Entry, entry};
-use crate::{Float, axpy, dot};
+use crate::{Float, axpy, conv2d, dot, matmul};
 
 /// The ops of one element type on one selector, each a [`Handle`].
 ///
@@ -21,8 +21,12 @@ use crate::{Float, axpy, dot};
 pub struct Ops<T: Float> {
     /// y ← a x + y.
     pub axpy: Handle<axpy::Axpy<T>>,
+    /// Filters slid over images.
+    pub conv2d: Handle<conv2d::Conv2d<T>>,
     /// Σ xᵢ yᵢ.
     pub dot: Handle<dot::Dot<T>>,
+    /// C ← A B.
+    pub matmul: Handle<matmul::Matmul<T>>,
 }
 
 impl<T: Float> Ops<T> {
@@ -30,12 +34,14 @@ impl<T: Float> Ops<T> {
     pub fn new(selector: &Selector) -> Result<Self, BuildError> {
         Ok(Ops {
             axpy: axpy::declare(selector)?,
+            conv2d: conv2d::declare(selector)?,
             dot: dot::declare(selector)?,
+            matmul: matmul::declare(selector)?,
         })
     }
 
     /// The same as entries of a catalogue.
     pub fn entries(&self) -> Vec<Box<dyn Entry>> {
-        vec![entry(&self.axpy), entry(&self.dot)]
+        vec![entry(&self.axpy), entry(&self.dot), entry(&self.matmul)]
     }
 }
