@@ -21,6 +21,7 @@
 pub mod axpy;
 pub mod catalogue;
 pub mod conv2d;
+pub mod dense;
 pub mod dot;
 mod error;
 mod float;
@@ -36,6 +37,7 @@ mod tile;
 
 pub use axpy::axpy;
 pub use conv2d::conv2d;
+pub use dense::{dense, dense_backward};
 pub use dot::dot;
 pub use error::{Error, ShapeError};
 pub use float::Float;

@@ -3,7 +3,7 @@
 use pointsman::{BuildError, Handle, Selector};
 
 use crate::catalogue::{Entry, entry};
-use crate::{Float, axpy, conv2d, dot, matmul};
+use crate::{Float, axpy, conv2d, dense, dot, matmul};
 
 /// The ops of one element type on one selector, each a [`Handle`].
 ///
@@ -23,6 +23,10 @@ pub struct Ops<T: Float> {
     pub axpy: Handle<axpy::Axpy<T>>,
     /// Filters slid over images.
     pub conv2d: Handle<conv2d::Conv2d<T>>,
+    /// Y ← f(X W + b).
+    pub dense: Handle<dense::Dense<T>>,
+    /// The gradients of the same.
+    pub dense_backward: Handle<dense::backward::DenseBackward<T>>,
     /// Σ xᵢ yᵢ.
     pub dot: Handle<dot::Dot<T>>,
     /// C ← A B.
@@ -35,6 +39,8 @@ impl<T: Float> Ops<T> {
         Ok(Ops {
             axpy: axpy::declare(selector)?,
             conv2d: conv2d::declare(selector)?,
+            dense: dense::declare(selector)?,
+            dense_backward: dense::backward::declare(selector)?,
             dot: dot::declare(selector)?,
             matmul: matmul::declare(selector)?,
         })
@@ -42,6 +48,13 @@ impl<T: Float> Ops<T> {
 
     /// The same as entries of a catalogue.
     pub fn entries(&self) -> Vec<Box<dyn Entry>> {
-        vec![entry(&self.axpy), entry(&self.dot), entry(&self.matmul)]
+        vec![
+            entry(&self.axpy),
+            entry(&self.conv2d),
+            entry(&self.dense),
+            entry(&self.dense_backward),
+            entry(&self.dot),
+            entry(&self.matmul),
+        ]
     }
 }

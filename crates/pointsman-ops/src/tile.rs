@@ -8,7 +8,22 @@ use crate::{Float, View};
 /// multiply-add, few enough to stay in registers on every instruction set.
 const ROWS: usize = 4;
 
-/// C ← f(A B), where f is given the column and the sum.
+/// What becomes of sums before they are stored. The method must be `#[inline(always)]`, so that it
+/// is compiled with the instructions of its caller.
+pub(crate) trait Finish<T> {
+    /// `N` neighbouring sums of a row, the first of which is of this column.
+    fn finish<const N: usize>(&self, column: usize, sums: [T; N]) -> [T; N];
+}
+
+/// Nothing: the sums are the result.
+impl<T> Finish<T> for () {
+    #[inline(always)]
+    fn finish<const N: usize>(&self, _: usize, sums: [T; N]) -> [T; N] {
+        sums
+    }
+}
+
+/// C ← f(A B).
 pub(crate) struct Tiled<'a, T, F> {
     pub(crate) a: View<'a, T>,
     pub(crate) b: View<'a, T>,
@@ -16,7 +31,7 @@ pub(crate) struct Tiled<'a, T, F> {
     pub(crate) finish: F,
 }
 
-impl<T: Float, F: Fn(usize, T) -> T> Kernel for Tiled<'_, T, F> {
+impl<T: Float, F: Finish<T>> Kernel for Tiled<'_, T, F> {
     type Output = ();
 
     #[inline(always)]
@@ -33,7 +48,7 @@ impl<T: Float, F: Fn(usize, T) -> T> Kernel for Tiled<'_, T, F> {
     }
 }
 
-impl<T: Float, F: Fn(usize, T) -> T> Tiled<'_, T, F> {
+impl<T: Float, F: Finish<T>> Tiled<'_, T, F> {
     /// Blocks of `N` columns from this one on; the first column that is not done.
     #[inline(always)]
     fn columns<const N: usize>(&mut self, from: usize, ops: impl MulAdd) -> usize {
@@ -75,11 +90,9 @@ impl<T: Float, F: Fn(usize, T) -> T> Tiled<'_, T, F> {
                 }
             }
         }
-        for (i, sums) in sums.iter().enumerate() {
+        for (i, sums) in sums.into_iter().enumerate() {
             let c = &mut self.c[(row + i) * n + column..][..N];
-            for (j, sum) in sums.iter().enumerate() {
-                c[j] = (self.finish)(column + j, *sum);
-            }
+            c.copy_from_slice(&self.finish.finish(column, sums));
         }
     }
 }

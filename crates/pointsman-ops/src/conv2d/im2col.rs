@@ -99,13 +99,25 @@ fn unfold<T: Float>(shape: &Shape, x: &[T], rows: Range<usize>, matrix: &mut [T]
 }
 
 /// Copies every so many-th element.
-#[inline]
+#[inline(always)]
 pub(super) fn copy_every<T: Float>(stride: usize, from: &[T], to: &mut [T]) {
-    if stride == 1 {
-        return to.copy_from_slice(&from[..to.len()]);
-    }
-    for (to, from) in to.iter_mut().zip(from.iter().step_by(stride)) {
-        *to = *from;
+    match stride {
+        1 => to.copy_from_slice(&from[..to.len()]),
+        // The compiler makes vectors of pairs, but not of steps.
+        2 => {
+            let (pairs, rest) = from.as_chunks::<2>();
+            for (to, pair) in to.iter_mut().zip(pairs) {
+                *to = pair[0];
+            }
+            if let (Some(to), Some(from)) = (to.get_mut(pairs.len()), rest.first()) {
+                *to = *from;
+            }
+        }
+        _ => {
+            for (to, from) in to.iter_mut().zip(from.iter().step_by(stride)) {
+                *to = *from;
+            }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 mod direct;
 mod im2col;
 mod shape;
+mod sliding;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -224,8 +225,8 @@ impl<T: Float> Verify for Conv2d<T> {
 /// hand work over.
 const WORTH_SHARING: usize = 1 << 18;
 
-/// Declares it with its variants: `direct` (the reference), `im2col`, `winograd` (for filters of
-/// 3×3 that move by one) and `threads`.
+/// Declares it with its variants: `direct` (the reference), `im2col`, `sliding` (for filters that
+/// move by one), `winograd` (for those of 3×3 among them) and `threads`.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Conv2d<T>>, BuildError> {
     let builder = selector
         .op(Conv2d::<T>::default())
@@ -236,6 +237,12 @@ pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Conv2d<T>>, Build
             im2col::convolve(&g.shape, g.x, g.filters, g.y)
         })
         .memory(|w| need::<T>(w, im2col::scratch))
+        .variant("sliding", Backend::Simd, |g| {
+            sliding::convolve(&g.shape, g.x, g.filters, g.y)
+        })
+        .when(|g| g.shape.stride == 1)
+        .memory(|w| need::<T>(w, sliding::scratch));
+    let builder = needs_vectors(builder)
         .variant("winograd", Backend::Simd, |g| {
             winograd::convolve(&g.shape, g.x, g.filters, g.y)
         })

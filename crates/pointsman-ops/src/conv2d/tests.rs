@@ -13,6 +13,9 @@ fn variants<T: Float>(shape: &Shape) -> Vec<(&'static str, Body<T>)> {
         ("im2col", im2col::convolve),
         ("threads", threads::convolve),
     ];
+    if shape.stride == 1 {
+        all.push(("sliding", sliding::convolve));
+    }
     if shape.is_three_by_three() {
         all.push(("winograd", winograd::convolve));
     }
@@ -74,7 +77,7 @@ fn right<T: Float>(features: [usize; 9], seed: u64) {
 
 #[test]
 fn every_variant_is_right_for_small_shapes_in_all_combinations() {
-    for (h, w) in [0, 1, 2, 3, 4, 7]
+    for (h, w) in [7, 4, 3, 2, 1, 0]
         .into_iter()
         .flat_map(|h| [1, 5, 8].map(|w| (h, w)))
     {

@@ -10,6 +10,8 @@
 //!
 //! The products of all channels, filters and tiles are 16 matrix products.
 
+use std::ops::Range;
+
 use super::Shape;
 use super::im2col::{copy_every, inside};
 use crate::Float;
@@ -129,11 +131,14 @@ fn transform_filters<T: Float>(weights: &[T], filters: &mut [T]) {
     }
 }
 
+/// The rows of Bᵀ: which two lines of a tile are added, or subtracted.
+const DOWN: [(usize, usize, bool); 4] = [(0, 2, true), (1, 2, false), (2, 1, true), (1, 3, true)];
+
 /// Bᵀ d B of some rows of tiles of every channel.
 struct Forward<'a, T> {
     shape: &'a Shape,
     x: &'a [T],
-    rows: std::ops::Range<usize>,
+    rows: Range<usize>,
     images: &'a mut [T],
     lines: &'a mut [T],
 }
@@ -151,46 +156,42 @@ impl<T: Float> Kernel for Forward<'_, T> {
         // Even and odd columns apart, so that neighbouring tiles are neighbours in memory.
         let width = across + 1;
         let (lines, sums) = self.lines.split_at_mut(8 * width);
-        let (even_sum, odd_sum) = sums.split_at_mut(width);
-        for (channel, x) in self.x.chunks_exact((h * w).max(1)).enumerate().take(c) {
-            for (row, tile_row) in self.rows.clone().enumerate() {
-                for (line, parity) in (0..8).map(|i| (i, i % 2)) {
-                    let to = &mut lines[line * width..][..width];
-                    let down = 2 * tile_row + line / 2;
-                    let meets = inside(width, parity, 2, padding, w);
-                    if !(padding..padding + h).contains(&down) || meets.is_empty() {
-                        to.fill(T::zero());
-                        continue;
-                    }
-                    let from = &x[(down - padding) * w..][..w];
-                    let from = &from[2 * meets.start + parity - padding..];
-                    to[..meets.start].fill(T::zero());
-                    to[meets.end..].fill(T::zero());
-                    copy_every(2, from, &mut to[meets]);
+        let (even, odd) = sums.split_at_mut(width);
+        for (channel, row) in (0..c).flat_map(|c| (0..self.rows.len()).map(move |row| (c, row))) {
+            let x = &self.x[channel * h * w..][..h * w];
+            for (line, to) in lines.chunks_exact_mut(width).enumerate() {
+                let (down, parity) = (2 * (self.rows.start + row) + line / 2, line % 2);
+                let meets = inside(width, parity, 2, padding, w);
+                if !(padding..padding + h).contains(&down) || meets.is_empty() {
+                    to.fill(T::zero());
+                    continue;
                 }
-                for (i, (one, other, minus)) in
-                    [(0, 2, true), (1, 2, false), (2, 1, true), (1, 3, true)]
-                        .into_iter()
-                        .enumerate()
-                {
-                    for (parity, sum) in [(0, &mut *even_sum), (1, &mut *odd_sum)] {
-                        let a = &lines[(2 * one + parity) * width..][..width];
-                        let b = &lines[(2 * other + parity) * width..][..width];
-                        for ((sum, a), b) in sum.iter_mut().zip(a).zip(b) {
-                            *sum = if minus { *a - *b } else { *a + *b };
-                        }
+                let from = &x[(down - padding) * w..][..w];
+                let from = &from[2 * meets.start + parity - padding..];
+                to[..meets.start].fill(T::zero());
+                to[meets.end..].fill(T::zero());
+                copy_every(2, from, &mut to[meets]);
+            }
+            for (i, (one, other, minus)) in DOWN.into_iter().enumerate() {
+                for (parity, sum) in [(0, &mut *even), (1, &mut *odd)] {
+                    let a = &lines[(2 * one + parity) * width..][..width];
+                    let b = &lines[(2 * other + parity) * width..][..width];
+                    for ((sum, a), b) in sum.iter_mut().zip(a).zip(b) {
+                        *sum = if minus { *a - *b } else { *a + *b };
                     }
-                    let at = |j: usize| ((4 * i + j) * c + channel) * count + row * across;
-                    let (e, o) = (&even_sum[..width], &odd_sum[..width]);
-                    let to = &mut self.images[at(0)..][..across];
-                    (0..across).for_each(|t| to[t] = e[t] - e[t + 1]);
-                    let to = &mut self.images[at(1)..][..across];
-                    (0..across).for_each(|t| to[t] = o[t] + e[t + 1]);
-                    let to = &mut self.images[at(2)..][..across];
-                    (0..across).for_each(|t| to[t] = e[t + 1] - o[t]);
-                    let to = &mut self.images[at(3)..][..across];
-                    (0..across).for_each(|t| to[t] = o[t] - o[t + 1]);
                 }
+                let (e, o) = (&even[..width], &odd[..width]);
+                let write = |j: usize| {
+                    let at = ((4 * i + j) * c + channel) * count + row * across;
+                    let to = &mut self.images[at..][..across];
+                    match j {
+                        0 => (0..across).for_each(|t| to[t] = e[t] - e[t + 1]),
+                        1 => (0..across).for_each(|t| to[t] = o[t] + e[t + 1]),
+                        2 => (0..across).for_each(|t| to[t] = e[t + 1] - o[t]),
+                        _ => (0..across).for_each(|t| to[t] = o[t] - o[t + 1]),
+                    }
+                };
+                (0..4).for_each(write);
             }
         }
     }
@@ -200,7 +201,7 @@ impl<T: Float> Kernel for Forward<'_, T> {
 struct Back<'a, T> {
     shape: &'a Shape,
     results: &'a [T],
-    rows: std::ops::Range<usize>,
+    rows: Range<usize>,
     y: &'a mut [T],
 }
 
@@ -218,29 +219,31 @@ impl<T: Float> Kernel for Back<'_, T> {
                     &self.results[(place * k + filter) * count + row * across..][..across]
                 });
                 let (upper, lower) = y[2 * tile_row * columns..].split_at_mut(columns);
-                let (pairs, rest) = upper.as_chunks_mut::<2>();
-                for (t, pair) in pairs.iter_mut().enumerate() {
-                    *pair = two(&m, t, |m, j| m[j] + m[4 + j] + m[8 + j]);
-                }
-                if let [last] = rest {
-                    *last = two(&m, across - 1, |m, j| m[j] + m[4 + j] + m[8 + j])[0];
-                }
-                if lower.is_empty() {
-                    continue; // an odd number of rows
-                }
-                let (pairs, rest) = lower[..columns].as_chunks_mut::<2>();
-                for (t, pair) in pairs.iter_mut().enumerate() {
-                    *pair = two(&m, t, |m, j| m[4 + j] - m[8 + j] - m[12 + j]);
-                }
-                if let [last] = rest {
-                    *last = two(&m, across - 1, |m, j| m[4 + j] - m[8 + j] - m[12 + j])[0];
+                line(&m, upper, |m, j| m[j] + m[4 + j] + m[8 + j]);
+                if !lower.is_empty() {
+                    let lower = &mut lower[..columns];
+                    line(&m, lower, |m, j| m[4 + j] - m[8 + j] - m[12 + j]);
                 }
             }
         }
     }
 }
 
-/// Two neighbouring results of tile `t`, from sums down its four columns.
+/// One line of results of a row of tiles, from sums down the four columns of each.
+#[inline(always)]
+fn line<T: Float>(m: &[&[T]; PLACES], y: &mut [T], sum: impl Fn(&[T; PLACES], usize) -> T) {
+    let (pairs, rest) = y.as_chunks_mut::<2>();
+    // As long as the pairs, so that no index needs a check.
+    let whole: [&[T]; PLACES] = std::array::from_fn(|place| &m[place][..pairs.len()]);
+    for (t, pair) in pairs.iter_mut().enumerate() {
+        *pair = two(&whole, t, &sum);
+    }
+    if let [last] = rest {
+        *last = two(m, pairs.len(), &sum)[0];
+    }
+}
+
+/// Two neighbouring results of tile `t`.
 #[inline(always)]
 fn two<T: Float>(m: &[&[T]; PLACES], t: usize, sum: impl Fn(&[T; PLACES], usize) -> T) -> [T; 2] {
     let m: [T; PLACES] = std::array::from_fn(|place| m[place][t]);
