@@ -1,10 +1,8 @@
 //! The element types.
 
-use std::cell::Cell;
 use std::fmt;
 use std::iter::Sum;
 use std::sync::LazyLock;
-use std::thread::LocalKey;
 
 use num_traits::NumAssign;
 use pointsman::{BuildError, DType, Selector};
@@ -31,10 +29,6 @@ pub trait Float:
 
     /// The ops of this process for this type.
     fn ops() -> Result<&'static Ops<Self>, BuildError>;
-
-    /// Memory that this thread keeps from call to call.
-    #[doc(hidden)]
-    fn scratch() -> &'static LocalKey<Cell<Vec<Self>>>;
 }
 
 mod sealed {
@@ -77,11 +71,6 @@ macro_rules! float {
                 static OPS: LazyLock<Result<Ops<$float>, BuildError>> =
                     LazyLock::new(|| Ops::new(selector()));
                 OPS.as_ref().map_err(Clone::clone)
-            }
-
-            fn scratch() -> &'static LocalKey<Cell<Vec<Self>>> {
-                thread_local!(static SCRATCH: Cell<Vec<$float>> = const { Cell::new(Vec::new()) });
-                &SCRATCH
             }
         }
     };

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::Shape;
 use crate::Float;
 use crate::product::{Onto, Strided, Team, multiply};
-use crate::scratch::with_scratch;
+use crate::scratch::{kept, part};
 
 /// Elements of the matrix of columns that are built at a time: what the second-level cache holds.
 const BLOCK: usize = 1 << 16;
@@ -50,7 +50,8 @@ pub(super) fn filter<T: Float>(shape: &Shape, x: &[T], weights: &[T], y: &mut [T
         let image = Strided::new(x, depth, plane, plane);
         return multiply(weights, image, y, plane, Onto::Nothing, Team::One);
     }
-    with_scratch(scratch(shape), |scratch| {
+    kept(|buffer: &mut Vec<T>| {
+        let scratch = part(buffer, scratch(shape));
         let step = rows_at_a_time(shape);
         for row in (0..rows).step_by(step) {
             let rows = row..rows.min(row + step);

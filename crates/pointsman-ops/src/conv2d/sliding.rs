@@ -4,7 +4,7 @@
 use super::Shape;
 use crate::Float;
 use crate::lanes::{Kernel, MulAdd, NARROW, vectorised};
-use crate::scratch::with_scratch;
+use crate::scratch::{kept, part};
 
 /// Rows and columns of a padded channel. Behind each row there is room for the last step, which
 /// may reach beyond it.
@@ -23,7 +23,8 @@ pub(super) fn convolve<T: Float>(shape: &Shape, x: &[T], filters: &[T], y: &mut 
     if y.is_empty() {
         return;
     }
-    with_scratch(scratch(shape), |scratch| {
+    kept(|buffer: &mut Vec<T>| {
+        let scratch = part(buffer, scratch(shape));
         scratch.fill(T::zero());
         for (image, y) in y.chunks_exact_mut(shape.k * shape.plane()).enumerate() {
             pad(shape, &x[image * shape.image()..], scratch);

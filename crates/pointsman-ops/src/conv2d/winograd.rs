@@ -17,7 +17,7 @@ use super::im2col::{copy_every, inside};
 use crate::Float;
 use crate::lanes::{Kernel, MulAdd, vectorised};
 use crate::product::{Onto, Strided, Team, multiply};
-use crate::scratch::with_scratch;
+use crate::scratch::{kept, part};
 
 /// Elements of a transformed tile.
 const PLACES: usize = 16;
@@ -81,7 +81,8 @@ pub(super) fn convolve<T: Float>(shape: &Shape, x: &[T], weights: &[T], y: &mut 
     let &Shape { c, k, .. } = shape;
     let tiles = Tiles::of(shape);
     let sizes = tiles.scratch(shape);
-    with_scratch(sizes.iter().sum(), |scratch| {
+    kept(|buffer: &mut Vec<T>| {
+        let scratch = part(buffer, sizes.iter().sum());
         let (filters, scratch) = scratch.split_at_mut(sizes[0]);
         let (images, scratch) = scratch.split_at_mut(sizes[1]);
         let (results, lines) = scratch.split_at_mut(sizes[2]);

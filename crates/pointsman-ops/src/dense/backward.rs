@@ -8,7 +8,7 @@ use super::{Activation, MOST, fit, outputs};
 use crate::catalogue::Shaped;
 use crate::product::{Bound, Onto, Strided, Team, WORTH_SHARING, multiply};
 use crate::sample::{bounded, floats, gamma, sizes};
-use crate::scratch::with_scratch;
+use crate::scratch::{kept, part};
 use crate::{Error, Float, Matrix, ShapeError, View};
 
 /// What a loss changes by with the inputs, weights and bias of a layer.
@@ -169,7 +169,8 @@ fn naive<T: Float>(args: &mut Args<'_, T>) {
 fn packed<T: Float>(args: &mut Args<'_, T>, team: Team) {
     let (m, k, n) = (args.x.rows(), args.x.columns(), args.w.columns());
     let (x, w): (Strided<'_, T>, Strided<'_, T>) = (args.x.into(), args.w.into());
-    with_scratch(scratch(m * n, args.activation), |scratch| {
+    kept(|buffer: &mut Vec<T>| {
+        let scratch = part(buffer, scratch(m * n, args.activation));
         for (i, slot) in scratch.iter_mut().enumerate() {
             *slot = dz(args, i);
         }
