@@ -152,15 +152,17 @@ fn naive<T: Float>(args: &mut Args<'_, T>) {
     args.out.b.fill(T::zero());
     for i in 0..m {
         for p in 0..k {
-            let products = (0..n).map(|j| dz(args, i * n + j) * args.w.row(p)[j]);
-            args.out.x.elements_mut()[i * k + p] = products.sum();
+            let (x, mut sum) = (args.x.row(i)[p], T::zero());
+            for (j, w) in args.w.row(p).iter().enumerate() {
+                let dz = dz(args, i * n + j);
+                sum += dz * *w;
+                args.out.w.elements_mut()[p * n + j] += x * dz;
+            }
+            args.out.x.elements_mut()[i * k + p] = sum;
         }
         for j in 0..n {
             let dz = dz(args, i * n + j);
             args.out.b[j] += dz;
-            for (p, x) in args.x.row(i).iter().enumerate() {
-                args.out.w.elements_mut()[p * n + j] += *x * dz;
-            }
         }
     }
 }
