@@ -42,8 +42,8 @@ pub fn conv2d<T: Float>(shape: &Shape, x: &[T], filters: &[T]) -> Result<Vec<T>,
 
 /// The same as an op: `conv2d_f32`, `conv2d_f64`.
 ///
-/// Winograd's variant takes differences of neighbouring elements: where one is infinite or NaN, up
-/// to three results beside those that it belongs to can be NaN too.
+/// Winograd's variant takes differences of neighbouring elements: where one is infinite or NaN,
+/// results next to those that it belongs to can be NaN too.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Conv2d<T>(PhantomData<T>);
 
