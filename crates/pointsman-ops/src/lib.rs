@@ -16,12 +16,14 @@
 //! Each op is a folder: `mod.rs` declares it and how its variants are checked against the
 //! reference, the other files are its variants. Most ops have one kernel, from which `variants.rs`
 //! makes the variants `simd`, `avx512` and `threads`. This is the only crate of the project with
-//! unsafe code, and all of it is in `lanes.rs`.
+//! unsafe code, and all of it is in `lanes.rs` and `product.rs`.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod add;
 pub mod axpy;
 pub mod catalogue;
+pub mod conv2d;
+pub mod dense;
 pub mod dot;
 mod each;
 mod error;
@@ -29,25 +31,32 @@ pub mod exp;
 mod float;
 mod fold;
 mod lanes;
+pub mod matmul;
 mod matrix;
 pub mod matvec;
 pub mod norm;
 mod ops;
+mod product;
 pub mod relu;
 mod sample;
 pub mod scale;
+mod scratch;
 mod sparse;
 pub mod spmv;
 pub mod sum;
 mod team;
+mod tile;
 mod variants;
 
 pub use add::add;
 pub use axpy::axpy;
+pub use conv2d::conv2d;
+pub use dense::{dense, dense_backward};
 pub use dot::dot;
 pub use error::{Error, ShapeError};
 pub use exp::exp;
 pub use float::Float;
+pub use matmul::matmul;
 pub use matrix::{Matrix, View};
 pub use matvec::matvec;
 pub use norm::norm;

@@ -97,6 +97,16 @@ impl<'a, T: Float> View<'a, T> {
         })
     }
 
+    /// The same where the elements are known to fill the shape.
+    pub(crate) fn of(rows: usize, columns: usize, elements: &'a [T]) -> Self {
+        debug_assert_eq!(rows * columns, elements.len());
+        View {
+            rows,
+            columns,
+            elements,
+        }
+    }
+
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows

@@ -3,7 +3,9 @@
 use pointsman::{BuildError, Handle, Selector};
 
 use crate::catalogue::{Entry, entry};
-use crate::{Float, add, axpy, dot, exp, matvec, norm, relu, scale, spmv, sum};
+use crate::{
+    Float, add, axpy, conv2d, dense, dot, exp, matmul, matvec, norm, relu, scale, spmv, sum,
+};
 
 /// The ops of one element type on one selector, each a [`Handle`].
 ///
@@ -23,10 +25,18 @@ pub struct Ops<T: Float> {
     pub add: Handle<add::Add<T>>,
     /// y ← a x + y.
     pub axpy: Handle<axpy::Axpy<T>>,
+    /// Filters slid over images.
+    pub conv2d: Handle<conv2d::Conv2d<T>>,
+    /// Y ← f(X W + b).
+    pub dense: Handle<dense::Dense<T>>,
+    /// The gradients of the same.
+    pub dense_backward: Handle<dense::backward::DenseBackward<T>>,
     /// Σ xᵢ yᵢ.
     pub dot: Handle<dot::Dot<T>>,
     /// y ← eˣ, element by element.
     pub exp: Handle<exp::Exp<T>>,
+    /// C ← A B.
+    pub matmul: Handle<matmul::Matmul<T>>,
     /// y ← A x.
     pub matvec: Handle<matvec::MatVec<T>>,
     /// √ Σ xᵢ².
@@ -47,8 +57,12 @@ impl<T: Float> Ops<T> {
         Ok(Ops {
             add: add::declare(selector)?,
             axpy: axpy::declare(selector)?,
+            conv2d: conv2d::declare(selector)?,
+            dense: dense::declare(selector)?,
+            dense_backward: dense::backward::declare(selector)?,
             dot: dot::declare(selector)?,
             exp: exp::declare(selector)?,
+            matmul: matmul::declare(selector)?,
             matvec: matvec::declare(selector)?,
             norm: norm::declare(selector)?,
             relu: relu::declare(selector)?,
@@ -63,8 +77,12 @@ impl<T: Float> Ops<T> {
         vec![
             entry(&self.add),
             entry(&self.axpy),
+            entry(&self.conv2d),
+            entry(&self.dense),
+            entry(&self.dense_backward),
             entry(&self.dot),
             entry(&self.exp),
+            entry(&self.matmul),
             entry(&self.matvec),
             entry(&self.norm),
             entry(&self.relu),

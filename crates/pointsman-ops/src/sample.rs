@@ -60,15 +60,25 @@ pub(crate) fn sizes(workload: &pointsman::Workload) -> Vec<usize> {
 /// A shape of at most about so many units of work, for checks whose reference would take seconds:
 /// the largest sizes shrink, and keep their remainder by 64, which is where kernels differ.
 pub(crate) fn bounded(shape: &[usize], work: impl Fn(&[usize]) -> f64, most: f64) -> Vec<usize> {
+    shrunk(shape, 64, work, most)
+}
+
+/// The same for shapes of many small sizes: they keep their remainder by this `step`.
+pub(crate) fn shrunk(
+    shape: &[usize],
+    step: usize,
+    work: impl Fn(&[usize]) -> f64,
+    most: f64,
+) -> Vec<usize> {
     let mut shape = shape.to_vec();
     while work(&shape) > most {
         let Some(largest) = shape.iter_mut().max() else {
             break;
         };
-        if *largest < 192 {
+        if *largest < 3 * step {
             break;
         }
-        *largest = *largest / 128 * 64 + *largest % 64;
+        *largest = *largest / (2 * step) * step + *largest % step;
     }
     shape
 }

@@ -39,3 +39,8 @@ pub(crate) fn in_parts<K: Parts>(kernel: K, parts: usize) -> K::Output {
 pub(crate) fn cut(len: usize, share: usize, of: usize) -> usize {
     len / of * share + len % of * share / of
 }
+
+/// Elements per thread.
+pub(crate) fn share(len: usize) -> usize {
+    len.div_ceil(rayon::current_num_threads()).max(1)
+}
