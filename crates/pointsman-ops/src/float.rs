@@ -8,10 +8,20 @@ use num_traits::NumAssign;
 use pointsman::{BuildError, DType, Selector};
 
 use crate::Ops;
+use crate::fourier::Fourier;
 
 /// `f32` or `f64`.
 pub trait Float:
-    num_traits::Float + NumAssign + Sum + Default + fmt::Debug + Send + Sync + sealed::Sealed + 'static
+    num_traits::Float
+    + NumAssign
+    + Sum
+    + Default
+    + fmt::Debug
+    + Send
+    + Sync
+    + Fourier
+    + sealed::Sealed
+    + 'static
 {
     /// How a workload names it.
     const DTYPE: DType;

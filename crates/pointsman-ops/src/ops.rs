@@ -3,7 +3,7 @@
 use pointsman::{BuildError, Handle, Selector};
 
 use crate::catalogue::{Entry, entry};
-use crate::{Float, axpy, dot};
+use crate::{Float, axpy, dot, fft};
 
 /// The ops of one element type on one selector, each a [`Handle`].
 ///
@@ -23,6 +23,8 @@ pub struct Ops<T: Float> {
     pub axpy: Handle<axpy::Axpy<T>>,
     /// Σ xᵢ yᵢ.
     pub dot: Handle<dot::Dot<T>>,
+    /// Discrete Fourier transforms of rows.
+    pub fft: Handle<fft::Fft<T>>,
 }
 
 impl<T: Float> Ops<T> {
@@ -31,11 +33,12 @@ impl<T: Float> Ops<T> {
         Ok(Ops {
             axpy: axpy::declare(selector)?,
             dot: dot::declare(selector)?,
+            fft: fft::declare(selector)?,
         })
     }
 
     /// The same as entries of a catalogue.
     pub fn entries(&self) -> Vec<Box<dyn Entry>> {
-        vec![entry(&self.axpy), entry(&self.dot)]
+        vec![entry(&self.axpy), entry(&self.dot), entry(&self.fft)]
     }
 }
