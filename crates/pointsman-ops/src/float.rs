@@ -9,6 +9,7 @@ use pointsman::{BuildError, DType, Selector};
 
 use crate::Ops;
 use crate::fourier::Fourier;
+use crate::sort::Key;
 
 /// `f32` or `f64`.
 pub trait Float:
@@ -20,6 +21,7 @@ pub trait Float:
     + Send
     + Sync
     + Fourier
+    + Key
     + sealed::Sealed
     + 'static
 {

@@ -30,6 +30,7 @@ mod matrix;
 mod ops;
 mod sample;
 mod scratch;
+pub mod sort;
 mod team;
 
 pub use axpy::axpy;
@@ -40,3 +41,4 @@ pub use float::Float;
 pub use matrix::{Matrix, View};
 pub use num_complex::Complex;
 pub use ops::Ops;
+pub use sort::sort;

@@ -3,7 +3,7 @@
 use pointsman::{BuildError, Handle, Selector};
 
 use crate::catalogue::{Entry, entry};
-use crate::{Float, axpy, dot, fft};
+use crate::{Float, axpy, dot, fft, sort};
 
 /// The ops of one element type on one selector, each a [`Handle`].
 ///
@@ -25,6 +25,8 @@ pub struct Ops<T: Float> {
     pub dot: Handle<dot::Dot<T>>,
     /// Discrete Fourier transforms of rows.
     pub fft: Handle<fft::Fft<T>>,
+    /// Ascending order.
+    pub sort: Handle<sort::Sort<T>>,
 }
 
 impl<T: Float> Ops<T> {
@@ -34,6 +36,7 @@ impl<T: Float> Ops<T> {
             axpy: axpy::declare(selector)?,
             dot: dot::declare(selector)?,
             fft: fft::declare(selector)?,
+            sort: sort::declare(selector)?,
         })
     }
 
