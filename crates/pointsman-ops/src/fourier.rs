@@ -77,7 +77,7 @@ impl<T: FftNum + Default> Spectrum<T> for Real<T> {
         // refused.
         let last = spectrum.len() - 1;
         spectrum[0].im = T::zero();
-        if x.len() % 2 == 0 {
+        if x.len().is_multiple_of(2) {
             spectrum[last].im = T::zero();
         }
         kept(|scratch: &mut Vec<Complex<T>>| {

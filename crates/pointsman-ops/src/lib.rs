@@ -20,24 +20,30 @@
 
 pub mod axpy;
 pub mod catalogue;
+mod causal;
+pub mod derivative;
 pub mod dot;
 mod error;
 pub mod fft;
 mod float;
+pub mod fode;
 mod fourier;
 mod lanes;
 mod matrix;
 mod ops;
+mod powers;
 mod sample;
 mod scratch;
 pub mod sort;
 mod team;
 
 pub use axpy::axpy;
+pub use derivative::{caputo_l1, grunwald_letnikov};
 pub use dot::dot;
-pub use error::{Error, ShapeError};
+pub use error::{Error, ShapeError, ValueError};
 pub use fft::{fft, ifft};
 pub use float::Float;
+pub use fode::fode;
 pub use matrix::{Matrix, View};
 pub use num_complex::Complex;
 pub use ops::Ops;

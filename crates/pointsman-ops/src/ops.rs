@@ -3,7 +3,8 @@
 use pointsman::{BuildError, Handle, Selector};
 
 use crate::catalogue::{Entry, entry};
-use crate::{Float, axpy, dot, fft, sort};
+use crate::derivative::{self, CaputoL1, Derivative, GrunwaldLetnikov};
+use crate::{Float, axpy, dot, fft, fode, sort};
 
 /// The ops of one element type on one selector, each a [`Handle`].
 ///
@@ -21,10 +22,16 @@ use crate::{Float, axpy, dot, fft, sort};
 pub struct Ops<T: Float> {
     /// y ← a x + y.
     pub axpy: Handle<axpy::Axpy<T>>,
+    /// Caputo's fractional derivative.
+    pub caputo_l1: Handle<Derivative<T, CaputoL1>>,
     /// Σ xᵢ yᵢ.
     pub dot: Handle<dot::Dot<T>>,
     /// Discrete Fourier transforms of rows.
     pub fft: Handle<fft::Fft<T>>,
+    /// Initial value problems with a fractional derivative.
+    pub fode: Handle<fode::Fode<T>>,
+    /// Grünwald and Letnikov's fractional derivative.
+    pub grunwald_letnikov: Handle<Derivative<T, GrunwaldLetnikov>>,
     /// Ascending order.
     pub sort: Handle<sort::Sort<T>>,
 }
@@ -34,8 +41,11 @@ impl<T: Float> Ops<T> {
     pub fn new(selector: &Selector) -> Result<Self, BuildError> {
         Ok(Ops {
             axpy: axpy::declare(selector)?,
+            caputo_l1: derivative::declare(selector)?,
             dot: dot::declare(selector)?,
             fft: fft::declare(selector)?,
+            fode: fode::declare(selector)?,
+            grunwald_letnikov: derivative::declare(selector)?,
             sort: sort::declare(selector)?,
         })
     }

@@ -33,7 +33,7 @@ pub(super) fn sort<T: Float>(x: &[T], y: &mut [T]) {
         };
         // To and fro, so that the last pass ends in y.
         let (mut from, mut to) = (part(other, x.len()), y);
-        if count % 2 == 0 {
+        if count.is_multiple_of(2) {
             std::mem::swap(&mut from, &mut to);
         }
         scatter(x, to, first, &counts[first]);
