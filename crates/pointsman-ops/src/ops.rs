@@ -52,6 +52,14 @@ impl<T: Float> Ops<T> {
 
     /// The same as entries of a catalogue.
     pub fn entries(&self) -> Vec<Box<dyn Entry>> {
-        vec![entry(&self.axpy), entry(&self.dot), entry(&self.fft)]
+        vec![
+            entry(&self.axpy),
+            entry(&self.caputo_l1),
+            entry(&self.dot),
+            entry(&self.fft),
+            entry(&self.fode),
+            entry(&self.grunwald_letnikov),
+            entry(&self.sort),
+        ]
     }
 }

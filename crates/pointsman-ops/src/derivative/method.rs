@@ -42,7 +42,8 @@ impl Method for GrunwaldLetnikov {
         let mut weight = 1.0;
         (1..).map(move |j: u64| {
             let this = weight;
-            weight *= 1.0 - (order + 1.0) / j as f64;
+            // Not 1 − (α + 1) / j, which cancels for orders near 1.
+            weight *= ((j - 1) as f64 - order) / j as f64;
             this
         })
     }

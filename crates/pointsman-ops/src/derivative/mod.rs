@@ -55,7 +55,7 @@ pub fn caputo_l1<T: Float>(order: T, step: T, x: &[T], y: &mut [T]) -> Result<()
 
 /// Both as ops: `grunwald_letnikov_f32`, `grunwald_letnikov_f64`, `caputo_l1_f32`, `caputo_l1_f64`.
 ///
-/// Rounding: weights are right to a relative 2 n × 10⁻¹⁶ and then rounded to the element type. The
+/// Rounding: weights are right to a relative 3 n × 10⁻¹⁶ and then rounded to the element type. The
 /// sums of n terms are off by at most n u h^(−α) ‖w‖₂ ‖x‖₂, with u = 6 × 10⁻⁸ for `f32` and 10⁻¹⁶ for
 /// `f64`; by transforms by at most 21 u lg(4 n) h^(−α) ‖w‖₁ ‖x‖₂, the same for small results as for
 /// large ones. (For Caputo's, x are the differences, and there is the factor 1 / Γ(2 − α).)

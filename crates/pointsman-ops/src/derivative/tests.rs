@@ -75,6 +75,15 @@ fn first_and_second_differences_are_the_limits() {
 }
 
 #[test]
+fn orders_near_one_do_not_lose_their_weights() {
+    // C(α, 2) = α (α − 1) / 2, exact for this order.
+    let order = 1.0 - f64::EPSILON;
+    let exact = -order * f64::EPSILON / 2.0;
+    let weight = GrunwaldLetnikov::weights(order).nth(2).unwrap();
+    assert!((weight / exact - 1.0).abs() < 1e-15, "{weight}, {exact}");
+}
+
+#[test]
 fn another_order_or_length_has_its_own_weights() {
     let op = Derivative::<f64, CaputoL1>::default();
     let (x, _) = op.make(&[300], 1);

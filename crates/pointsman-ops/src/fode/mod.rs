@@ -20,7 +20,8 @@ use crate::{Error, Float, ShapeError, ValueError};
 /// steps of h: y\[k\] ← y(k h).
 ///
 /// `start` is y(0), and y'(0) for an order above 1. The error is of order h^(1+α), at most h², where
-/// the derivative of the solution is smooth. The function is called twice a step, in order.
+/// the derivative of the solution is smooth. The function is called twice a step, in order; if it
+/// panics, so does the call, after the reference has tried as well.
 ///
 /// ```
 /// // D y = −y is solved by e^(−t).

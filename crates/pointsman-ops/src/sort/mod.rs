@@ -10,9 +10,9 @@ use std::marker::PhantomData;
 
 use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
 
-pub use self::key::Key;
+pub(crate) use self::key::Key;
 use crate::catalogue::Shaped;
-use crate::sample::{floats, sizes};
+use crate::sample::{bounded, floats, sizes};
 use crate::team::WORTH_SHARING;
 use crate::{Error, Float, ShapeError};
 
@@ -80,7 +80,7 @@ impl<T: Float> Shaped for Sort<T> {
         let n = shape[0];
         Workload::new([n])
             .dtype(T::DTYPE)
-            // Comparisons, of which n lg n are needed.
+            // Comparisons: about n lg n.
             .flops(n as f64 * (n.max(1) as f64).log2())
             .bytes(2 * size_of::<T>() * n)
     }
@@ -108,7 +108,8 @@ impl<T: Float> Verify for Sort<T> {
     type Sample = (Vec<T>, Vec<T>);
 
     fn sample(&self, workload: &Workload, seed: u64) -> Self::Sample {
-        self.make(&sizes(workload), seed)
+        let work = |shape: &[usize]| self.shaped(shape).flop_count();
+        self.make(&bounded(&sizes(workload), work, 2e8), seed)
     }
 
     fn args<'a>(&self, (x, y): &'a mut Self::Sample) -> Args<'a, T> {
@@ -116,9 +117,8 @@ impl<T: Float> Verify for Sort<T> {
     }
 
     fn agrees(&self, expected: (&Self::Sample, &()), got: (&Self::Sample, &())) -> bool {
-        let (expected, got) = (&expected.0.1, &got.0.1);
-        let keys = |y: &[T]| y.iter().map(|y| y.key()).collect::<Vec<u64>>();
-        keys(expected) == keys(got)
+        let [expected, got] = [expected, got].map(|(sample, ())| sample.1.iter().map(|y| y.key()));
+        expected.eq(got)
     }
 }
 
