@@ -6,7 +6,7 @@ use num_complex::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use rustfft::{Fft, FftDirection, FftNum, FftPlanner, FftPlannerScalar};
 
-use crate::scratch::{kept, part};
+use crate::scratch::{apart, kept};
 
 /// Which instructions a transform uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub trait Transform<T>: Send + Sync {
 impl<T: FftNum + Default> Transform<T> for Arc<dyn Fft<T>> {
     fn rows(&self, x: &[Complex<T>], y: &mut [Complex<T>]) {
         kept(|scratch: &mut Vec<Complex<T>>| {
-            let scratch = part(scratch, self.get_immutable_scratch_len());
+            let scratch = apart(scratch, self.get_immutable_scratch_len(), y);
             self.process_immutable_with_scratch(x, y, scratch);
         });
     }
@@ -66,7 +66,7 @@ struct Real<T> {
 impl<T: FftNum + Default> Spectrum<T> for Real<T> {
     fn forward(&self, x: &mut [T], spectrum: &mut [Complex<T>]) {
         kept(|scratch: &mut Vec<Complex<T>>| {
-            let scratch = part(scratch, self.forward.get_scratch_len());
+            let scratch = apart(scratch, self.forward.get_scratch_len(), spectrum);
             let done = self.forward.process_with_scratch(x, spectrum, scratch);
             debug_assert!(done.is_ok(), "lengths are those of the plan");
         });
@@ -81,7 +81,7 @@ impl<T: FftNum + Default> Spectrum<T> for Real<T> {
             spectrum[last].im = T::zero();
         }
         kept(|scratch: &mut Vec<Complex<T>>| {
-            let scratch = part(scratch, self.inverse.get_scratch_len());
+            let scratch = apart(scratch, self.inverse.get_scratch_len(), x);
             let done = self.inverse.process_with_scratch(spectrum, x, scratch);
             debug_assert!(done.is_ok(), "lengths are those of the plan");
         });
