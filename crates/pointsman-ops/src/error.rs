@@ -58,6 +58,51 @@ pub(crate) fn text(shape: &[usize]) -> String {
     numbers.join("x")
 }
 
+/// A number that an op cannot work with.
+///
+/// ```
+/// let error = pointsman_ops::grunwald_letnikov(2.5, 0.1, &[1.0], &mut [0.0]).unwrap_err();
+/// assert_eq!(error.to_string(), "grunwald_letnikov: order 2.5: must be above 0 and below 2");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValueError {
+    op: &'static str,
+    what: &'static str,
+    value: f64,
+    rule: &'static str,
+}
+
+impl ValueError {
+    /// What was given for what, and what must hold for it.
+    pub(crate) fn new(
+        op: &'static str,
+        what: &'static str,
+        value: f64,
+        rule: &'static str,
+    ) -> Self {
+        ValueError {
+            op,
+            what,
+            value,
+            rule,
+        }
+    }
+}
+
+impl fmt::Display for ValueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ValueError {
+            op,
+            what,
+            value,
+            rule,
+        } = self;
+        write!(f, "{op}: {what} {value}: must be {rule}")
+    }
+}
+
+impl std::error::Error for ValueError {}
+
 /// Why one of the functions of this crate did not run.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -66,6 +111,8 @@ pub enum Error {
     Shape(ShapeError),
     /// The ops could not be declared: an environment variable asks for what there is not.
     Setup(BuildError),
+    /// A number is outside of what the op is defined for.
+    Value(ValueError),
 }
 
 impl fmt::Display for Error {
@@ -73,6 +120,7 @@ impl fmt::Display for Error {
         match self {
             Error::Shape(error) => error.fmt(f),
             Error::Setup(error) => error.fmt(f),
+            Error::Value(error) => error.fmt(f),
         }
     }
 }
@@ -88,5 +136,11 @@ impl From<ShapeError> for Error {
 impl From<BuildError> for Error {
     fn from(error: BuildError) -> Self {
         Error::Setup(error)
+    }
+}
+
+impl From<ValueError> for Error {
+    fn from(error: ValueError) -> Self {
+        Error::Value(error)
     }
 }

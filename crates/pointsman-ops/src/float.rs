@@ -9,6 +9,8 @@ use pointsman::{BuildError, DType, Selector};
 
 use crate::Ops;
 use crate::exp::Reduced;
+use crate::fourier::Fourier;
+use crate::sort::Key;
 
 /// `f32` or `f64`.
 pub trait Float:
@@ -20,6 +22,8 @@ pub trait Float:
     + Send
     + Sync
     + Reduced
+    + Fourier
+    + Key
     + sealed::Sealed
     + 'static
 {

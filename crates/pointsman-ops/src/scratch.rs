@@ -39,6 +39,26 @@ pub(crate) fn part<T: Clone + Default>(buffer: &mut Vec<T>, len: usize) -> &mut 
     &mut buffer[..len]
 }
 
+/// Bytes of a page: loads wait for earlier stores at the same place in another page.
+const PAGE: usize = 4096;
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// The same, beginning with a cache line, and about a quarter into a page where `beside` begins.
+/// Allocators give large buffers all the same place in a page; a transform between such took up to
+/// twice as long here.
+pub(crate) fn apart<'a, T: Clone + Default, U>(
+    buffer: &'a mut Vec<T>,
+    len: usize,
+    beside: &[U],
+) -> &'a mut [T] {
+    let size = size_of::<T>().max(1);
+    let all = part(buffer, len + (PAGE + LINE) / size);
+    let place = (beside.as_ptr().addr() + PAGE / 4).next_multiple_of(LINE);
+    let skip = place.wrapping_sub(all.as_ptr().addr()) % PAGE / size;
+    &mut all[skip..][..len]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,5 +74,18 @@ mod tests {
         kept(|v: &mut Vec<u8>| v.push(3));
         assert!(kept(|v: &mut Vec<u8>| v.contains(&3)));
         assert_eq!(kept(|v: &mut Vec<u16>| v.len()), 0);
+    }
+
+    #[test]
+    fn buffers_apart_differ_in_their_place_in_a_page() {
+        let mut buffer = Vec::new();
+        for from in 0..100 {
+            let beside = &[0_u32; 200][from..];
+            let buffer: &mut [u64] = apart(&mut buffer, 1000, beside);
+            assert_eq!(buffer.len(), 1000);
+            assert_eq!(buffer.as_ptr().addr() % LINE, 0);
+            let between = buffer.as_ptr().addr().wrapping_sub(beside.as_ptr().addr()) % PAGE;
+            assert!((PAGE / 4..=PAGE / 4 + LINE).contains(&between), "{between}");
+        }
     }
 }

@@ -56,3 +56,27 @@ fn f34_without_its_instructions_the_vector_variant_does_not_serve() {
     let simd = served.iter().find(|v| v.name == "simd").unwrap();
     assert_eq!(simd.calls, 0);
 }
+
+#[test]
+fn the_catalogue_runs_every_variant_of_every_op() {
+    let selector = selector(Machine::detect());
+    let single = Ops::<f32>::new(&selector).unwrap().entries();
+    let double = Ops::<f64>::new(&selector).unwrap().entries();
+    for name in ["caputo_l1", "fft", "fode", "grunwald_letnikov", "sort"] {
+        let named = |suffix: &str| format!("{name}_{suffix}");
+        assert!(single.iter().any(|e| e.name() == named("f32")), "{name}");
+        assert!(double.iter().any(|e| e.name() == named("f64")), "{name}");
+    }
+    for entry in single.iter().chain(&double) {
+        for size in [1, 100, 10_000] {
+            let shape = entry.of_size(size);
+            let mut call = entry.call(&shape, 1).unwrap();
+            for (variant, _) in entry.variants() {
+                let eligible = entry.explain(&shape).unwrap().variants;
+                let eligible = eligible.iter().any(|v| v.name == variant && v.eligible());
+                let ran = call.run_variant(&variant).is_ok();
+                assert!(ran || !eligible, "{} {variant} of {shape:?}", entry.name());
+            }
+        }
+    }
+}
