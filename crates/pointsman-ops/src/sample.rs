@@ -1,5 +1,7 @@
 //! Numbers for the checks against the reference.
 
+use pointsman::Workload;
+
 use crate::Float;
 
 /// So many numbers between −1 and 1, the same for the same seed and stream. Signs vary and no two
@@ -53,25 +55,29 @@ pub(crate) fn near<T: Float>(expected: T, got: T, bound: f64) -> bool {
 }
 
 /// The features of a workload as the sizes they are.
-pub(crate) fn sizes(workload: &pointsman::Workload) -> Vec<usize> {
+pub(crate) fn sizes(workload: &Workload) -> Vec<usize> {
     workload.features().iter().map(|f| *f as usize).collect()
 }
 
-/// A shape of at most about so many units of work, for checks whose reference would take seconds:
-/// the largest sizes shrink, and keep their remainder by 64, which is where kernels differ.
-pub(crate) fn bounded(shape: &[usize], work: impl Fn(&[usize]) -> f64, most: f64) -> Vec<usize> {
-    shrunk(shape, 64, work, most)
+/// The most work of a sample, in operations of its reference: some 20 ms. Each variant is checked on
+/// five of them in each block of sizes.
+pub(crate) const MOST_WORK: f64 = 2e7;
+
+/// The shape of a sample. Where the call would be too much work for a check, its largest sizes
+/// shrink, and keep their remainder by 64, which is where kernels differ.
+pub(crate) fn bounded(workload: &Workload, work: impl Fn(&[usize]) -> f64) -> Vec<usize> {
+    shrunk(&sizes(workload), 64, work)
+}
+
+/// The same for a call whose work is a few operations per element.
+pub(crate) fn short(workload: &Workload) -> Vec<usize> {
+    bounded(workload, |shape| 50.0 * shape[0] as f64)
 }
 
 /// The same for shapes of many small sizes: they keep their remainder by this `step`.
-pub(crate) fn shrunk(
-    shape: &[usize],
-    step: usize,
-    work: impl Fn(&[usize]) -> f64,
-    most: f64,
-) -> Vec<usize> {
+pub(crate) fn shrunk(shape: &[usize], step: usize, work: impl Fn(&[usize]) -> f64) -> Vec<usize> {
     let mut shape = shape.to_vec();
-    while work(&shape) > most {
+    while work(&shape) > MOST_WORK {
         let Some(largest) = shape.iter_mut().max() else {
             break;
         };
@@ -118,13 +124,14 @@ mod tests {
     #[test]
     fn bounded_shapes_shrink_and_keep_their_remainders() {
         let volume = |s: &[usize]| s.iter().product::<usize>() as f64;
-        assert_eq!(bounded(&[10, 20], volume, 1e6), [10, 20]);
+        let of = |shape: [usize; 3]| bounded(&Workload::new(shape), volume);
+        assert_eq!(of([10, 20, 30]), [10, 20, 30]);
         let shape = [2047, 1025, 1536];
-        let smaller = bounded(&shape, volume, 1e7);
-        assert!(volume(&smaller) <= 1e7, "{smaller:?}");
+        let smaller = of(shape);
+        assert!(volume(&smaller) <= MOST_WORK, "{smaller:?}");
         for (a, b) in shape.iter().zip(&smaller) {
             assert_eq!(a % 64, b % 64, "{smaller:?}");
         }
-        assert_eq!(bounded(&[usize::MAX / 2], volume, 0.0).len(), 1);
+        assert!(short(&Workload::new([1_u64 << 40]))[0] <= 1 << 19);
     }
 }

@@ -9,7 +9,7 @@ use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
 
 use crate::catalogue::Shaped;
 use crate::error::one_length;
-use crate::sample::{floats, gamma, sizes};
+use crate::sample::{floats, gamma, short};
 use crate::variants::with_lanes;
 use crate::{Error, Float, ShapeError};
 
@@ -95,7 +95,7 @@ impl<T: Float> Verify for Axpy<T> {
     type Sample = (Vec<T>, Vec<T>);
 
     fn sample(&self, workload: &Workload, seed: u64) -> Self::Sample {
-        self.make(&sizes(workload), seed)
+        self.make(&short(workload), seed)
     }
 
     fn args<'a>(&self, (x, y): &'a mut Self::Sample) -> Args<'a, T> {

@@ -99,9 +99,6 @@ fn workload<T: Float>(shape: &Shape) -> Workload {
         .bytes(size_of::<T>() as f64 * elements)
 }
 
-/// The largest sample of a check: the reference takes some tenths of a second for it.
-const MOST: f64 = 2e8;
-
 impl<T: Float> Shaped for Conv2d<T> {
     const AXES: &'static [&'static str] = &["n", "c", "h", "w", "k", "r"];
 
@@ -190,7 +187,7 @@ impl<T: Float> Verify for Conv2d<T> {
             Shape::from_features([n, c, h, w, k, r, s, stride.max(1), padding])
         };
         let sizes = &Shape::of(workload).features()[..5];
-        let sizes = shrunk(sizes, 8, |sizes| with(sizes).flops(), MOST);
+        let sizes = shrunk(sizes, 8, |sizes| with(sizes).flops());
         Sample::new(with(&sizes), seed)
     }
 

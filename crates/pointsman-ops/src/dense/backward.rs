@@ -4,10 +4,10 @@ use std::marker::PhantomData;
 
 use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
 
-use super::{Activation, MOST, fit, outputs};
+use super::{Activation, fit, outputs};
 use crate::catalogue::Shaped;
 use crate::product::{Bound, Onto, Strided, Team, WORTH_SHARING, multiply};
-use crate::sample::{bounded, floats, gamma, sizes};
+use crate::sample::{bounded, floats, gamma};
 use crate::scratch::{kept, part};
 use crate::{Error, Float, Matrix, ShapeError, View};
 
@@ -280,7 +280,7 @@ impl<T: Float> Verify for DenseBackward<T> {
 
     fn sample(&self, workload: &Workload, seed: u64) -> Sample<T> {
         let activation = Activation::from_codes(workload.category_codes());
-        Sample::new(&bounded(&sizes(workload), flops, MOST), activation, seed)
+        Sample::new(&bounded(workload, flops), activation, seed)
     }
 
     fn args<'a>(&self, sample: &'a mut Sample<T>) -> Args<'a, T> {

@@ -12,7 +12,7 @@ use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
 use crate::catalogue::Shaped;
 use crate::lanes::needs_vectors;
 use crate::product::{Bound, Team, WORTH_SHARING};
-use crate::sample::{bounded, floats, gamma, sizes};
+use crate::sample::{bounded, floats, gamma};
 use crate::{Error, Float, Matrix, ShapeError, View};
 
 pub use backward::dense_backward;
@@ -192,9 +192,6 @@ fn flops(shape: &[usize]) -> f64 {
     shape.iter().fold(2.0, |product, n| product * *n as f64)
 }
 
-/// The largest sample of a check: the reference takes a tenth of a second for it.
-const MOST: f64 = 2e8;
-
 impl<T: Float> Shaped for Dense<T> {
     const AXES: &'static [&'static str] = &["m", "k", "n"];
 
@@ -252,7 +249,7 @@ impl<T: Float> Verify for Dense<T> {
 
     fn sample(&self, workload: &Workload, seed: u64) -> Sample<T> {
         let activation = Activation::from_codes(workload.category_codes());
-        let shape = bounded(&sizes(workload), flops, MOST);
+        let shape = bounded(workload, flops);
         Sample::new(&shape, activation, workload.needs_gradient(), seed)
     }
 

@@ -11,7 +11,7 @@ use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
 pub use self::method::{CaputoL1, GrunwaldLetnikov, Method};
 use crate::catalogue::Shaped;
 use crate::lanes::needs_vectors;
-use crate::sample::{bounded, floats, sizes};
+use crate::sample::{bounded, floats};
 use crate::scratch::{kept, part};
 use crate::{Error, Float, ShapeError, ValueError, causal};
 
@@ -188,7 +188,7 @@ impl<T: Float, M: Method> Verify for Derivative<T, M> {
 
     fn sample(&self, workload: &Workload, seed: u64) -> Self::Sample {
         let work = |shape: &[usize]| self.shaped(shape).flop_count();
-        self.make(&bounded(&sizes(workload), work, 2e8), seed)
+        self.make(&bounded(workload, work), seed)
     }
 
     fn args<'a>(&self, (x, y): &'a mut Self::Sample) -> Args<'a, T, M> {

@@ -12,7 +12,7 @@ use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
 
 use crate::catalogue::Shaped;
 use crate::lanes::needs_vectors;
-use crate::sample::{bounded, floats, sizes};
+use crate::sample::{bounded, floats};
 use crate::team::WORTH_SHARING;
 use crate::{Error, Float, ShapeError};
 
@@ -159,7 +159,7 @@ impl<T: Float> Verify for Fft<T> {
     fn sample(&self, workload: &Workload, seed: u64) -> Self::Sample {
         let inverse = workload.category_codes().first() == Some(&1);
         let work = |shape: &[usize]| self.shaped(shape).flop_count();
-        match bounded(&sizes(workload), work, 2e8)[..] {
+        match bounded(workload, work)[..] {
             [rows, n] => Sample::new(rows, n, inverse, seed),
             _ => Sample::new(0, 1, inverse, seed),
         }

@@ -13,7 +13,7 @@ use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
 
 use crate::catalogue::Shaped;
 use crate::lanes::needs_vectors;
-use crate::sample::{bounded, sizes};
+use crate::sample::bounded;
 use crate::{Error, Float, ShapeError, ValueError};
 
 /// Solves D^α y = f(t, y) with Caputo's derivative of an order α above 0 and below 2, from t = 0 in
@@ -150,7 +150,7 @@ impl<T: Float> Verify for Fode<T> {
 
     fn sample(&self, workload: &Workload, seed: u64) -> Self::Sample {
         let work = |shape: &[usize]| self.shaped(shape).flop_count();
-        self.make(&bounded(&sizes(workload), work, 2e8), seed)
+        self.make(&bounded(workload, work), seed)
     }
 
     fn args<'a>(&self, (start, y): &'a mut Self::Sample) -> Args<'a, T> {

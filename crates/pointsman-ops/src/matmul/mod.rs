@@ -14,7 +14,7 @@ use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
 use crate::catalogue::Shaped;
 use crate::lanes::needs_vectors;
 use crate::product::{Bound, Team, WORTH_SHARING};
-use crate::sample::{bounded, floats, sizes};
+use crate::sample::{bounded, floats};
 use crate::{Error, Float, Matrix, ShapeError, View};
 
 /// A B.
@@ -93,9 +93,6 @@ fn flops(shape: &[usize]) -> f64 {
     shape.iter().fold(2.0, |product, n| product * *n as f64)
 }
 
-/// The largest sample of a check: the reference takes a tenth of a second for it.
-const MOST: f64 = 2e8;
-
 impl<T: Float> Shaped for Matmul<T> {
     const AXES: &'static [&'static str] = &["m", "k", "n"];
 
@@ -150,7 +147,7 @@ impl<T: Float> Verify for Matmul<T> {
     type Sample = Sample<T>;
 
     fn sample(&self, workload: &Workload, seed: u64) -> Sample<T> {
-        self.make(&bounded(&sizes(workload), flops, MOST), seed)
+        self.make(&bounded(workload, flops), seed)
     }
 
     fn args<'a>(&self, sample: &'a mut Sample<T>) -> Args<'a, T> {

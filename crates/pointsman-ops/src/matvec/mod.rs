@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
 
 use crate::catalogue::Shaped;
-use crate::sample::{bounded, floats, gamma, sizes};
+use crate::sample::{bounded, floats, gamma};
 use crate::variants::with_lanes;
 use crate::{Error, Float, Matrix, ShapeError, View};
 
@@ -112,7 +112,7 @@ impl<T: Float> Verify for MatVec<T> {
 
     fn sample(&self, workload: &Workload, seed: u64) -> Self::Sample {
         let work = |s: &[usize]| 2.0 * s[0] as f64 * s[1] as f64;
-        self.make(&bounded(&sizes(workload), work, 2e8), seed)
+        self.make(&bounded(workload, work), seed)
     }
 
     fn args<'a>(&self, (a, x, y): &'a mut Self::Sample) -> Args<'a, T> {

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
 
 use crate::catalogue::Shaped;
-use crate::sample::{floats, gamma, near, sizes};
+use crate::sample::{floats, gamma, near, short};
 use crate::variants::with_lanes;
 use crate::{Error, Float};
 
@@ -80,7 +80,7 @@ impl<T: Float> Verify for Norm<T> {
     type Sample = Vec<T>;
 
     fn sample(&self, workload: &Workload, seed: u64) -> Self::Sample {
-        let mut x: Vec<T> = self.make(&sizes(workload), seed);
+        let mut x: Vec<T> = self.make(&short(workload), seed);
         // By the seed ordinary, or at one of the ends of the range.
         let ends = [T::one(), T::max_value().sqrt(), T::min_positive_value()];
         let factor = ends[(seed % 3) as usize];

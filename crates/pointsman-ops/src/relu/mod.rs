@@ -9,7 +9,7 @@ use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
 
 use crate::catalogue::Shaped;
 use crate::error::one_length;
-use crate::sample::{floats, near_all, rare, sizes, sprinkle};
+use crate::sample::{floats, near_all, rare, short, sprinkle};
 use crate::variants::with_lanes;
 use crate::{Error, Float, ShapeError};
 
@@ -92,7 +92,7 @@ impl<T: Float> Verify for Relu<T> {
     type Sample = (Vec<T>, Vec<T>);
 
     fn sample(&self, workload: &Workload, seed: u64) -> Self::Sample {
-        let mut sample = self.make(&sizes(workload), seed);
+        let mut sample = self.make(&short(workload), seed);
         sprinkle(&mut sample.0, &rare());
         sample
     }

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
 
 use crate::catalogue::Shaped;
-use crate::sample::{floats, near_all, rare, sizes, sprinkle};
+use crate::sample::{floats, near_all, rare, short, sprinkle};
 use crate::variants::with_lanes;
 use crate::{Error, Float};
 
@@ -91,7 +91,7 @@ impl<T: Float> Verify for Scale<T> {
     /// Another factor than the calls that are measured have: products round, so that an element that
     /// was multiplied twice or divided shows.
     fn sample(&self, workload: &Workload, seed: u64) -> Self::Sample {
-        let (_, mut x) = self.make(&sizes(workload), seed);
+        let (_, mut x) = self.make(&short(workload), seed);
         sprinkle(&mut x, &rare());
         (T::of(0.7), x)
     }

@@ -12,7 +12,7 @@ use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
 
 pub(crate) use self::key::Key;
 use crate::catalogue::Shaped;
-use crate::sample::{bounded, floats, sizes};
+use crate::sample::{bounded, floats};
 use crate::team::WORTH_SHARING;
 use crate::{Error, Float, ShapeError};
 
@@ -109,7 +109,7 @@ impl<T: Float> Verify for Sort<T> {
 
     fn sample(&self, workload: &Workload, seed: u64) -> Self::Sample {
         let work = |shape: &[usize]| self.shaped(shape).flop_count();
-        self.make(&bounded(&sizes(workload), work, 2e8), seed)
+        self.make(&bounded(workload, work), seed)
     }
 
     fn args<'a>(&self, (x, y): &'a mut Self::Sample) -> Args<'a, T> {

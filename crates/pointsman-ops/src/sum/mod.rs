@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
 
 use crate::catalogue::Shaped;
-use crate::sample::{floats, gamma, sizes};
+use crate::sample::{floats, gamma, short};
 use crate::variants::with_lanes;
 use crate::{Error, Float};
 
@@ -78,7 +78,7 @@ impl<T: Float> Verify for Sum<T> {
     type Sample = Vec<T>;
 
     fn sample(&self, workload: &Workload, seed: u64) -> Self::Sample {
-        self.make(&sizes(workload), seed)
+        self.make(&short(workload), seed)
     }
 
     fn args<'a>(&self, x: &'a mut Self::Sample) -> Args<'a, T> {
