@@ -10,6 +10,7 @@
 
 mod foreign;
 mod kernels;
+mod new_cell;
 mod oracle;
 mod overhead;
 mod report;

@@ -11,6 +11,7 @@ use pointsman::{
     Workload,
 };
 
+use crate::new_cell::new_cell_ns;
 use crate::report::{Overhead, Rival, Rivals};
 use crate::rivals::history::{self, History};
 use crate::rivals::registry::{self, Registry};
@@ -332,6 +333,7 @@ impl Overhead {
             op_run_ns,
             decide_record_ns: median_excess(&name_took, &direct_took),
             sampled_ns: sampled_ns(count, op_run_ns)?,
+            new_cell_ns: new_cell_ns()?,
             two_thread_ratio: two_thread_ratio(&op_run, count.div_ceil(4)),
             two_thread_ratio_by_name: two_thread_ratio(&decide_record, count.div_ceil(4)),
             two_thread_ratio_direct: two_thread_ratio(&direct, count.div_ceil(4)),

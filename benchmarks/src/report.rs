@@ -19,6 +19,9 @@ pub struct Overhead {
     pub decide_record_ns: f64,
     /// A call of a settled op that is timed and learned from.
     pub sampled_ns: f64,
+    /// `selector.decide` in a cell never seen, with 1,000 cells known and ten candidates; whole, not
+    /// beyond the direct call.
+    pub new_cell_ns: f64,
     /// Time per call of `op.run` on two threads with one handle, divided by that on one thread;
     /// `None` on a single core.
     pub two_thread_ratio: Option<f64>,
@@ -58,6 +61,7 @@ pub struct Rival {
 const PLAN_RUN_NS: f64 = 5.0;
 const OP_RUN_NS: f64 = 15.0;
 const DECIDE_RECORD_NS: f64 = 100.0;
+const NEW_CELL_NS: f64 = 20_000.0;
 const TWO_THREADS: f64 = 1.2;
 
 struct Line {
@@ -110,7 +114,7 @@ impl fmt::Display for Line {
 }
 
 impl Overhead {
-    fn lines(&self) -> [Line; 9] {
+    fn lines(&self) -> [Line; 10] {
         [
             Line::ns("direct call", self.direct_ns, None),
             Line::ns("plan.run", self.plan_run_ns, Some(PLAN_RUN_NS)),
@@ -121,6 +125,7 @@ impl Overhead {
                 Some(DECIDE_RECORD_NS),
             ),
             Line::ns("a call that is learned from", self.sampled_ns, None),
+            Line::ns("decide in a new cell", self.new_cell_ns, Some(NEW_CELL_NS)),
             Line::ratio(
                 "op.run, two threads",
                 self.two_thread_ratio,
@@ -201,6 +206,7 @@ mod tests {
             op_run_ns: 10.0,
             decide_record_ns: 60.0,
             sampled_ns: 700.0,
+            new_cell_ns: 15_000.0,
             two_thread_ratio: Some(1.0),
             two_thread_ratio_by_name: Some(1.0),
             two_thread_ratio_direct: Some(1.0),
@@ -238,6 +244,7 @@ mod tests {
             "op_run_ns",
             "decide_record_ns",
             "sampled_ns",
+            "new_cell_ns",
             "two_thread_ratio",
             "two_thread_ratio_by_name",
             "two_thread_ratio_direct",

@@ -4,17 +4,26 @@
 /// new ones: one bad trial of a huge workload must not end the cheap ones of all others.
 const REPAID: f64 = 0.5;
 
+/// Excess of a trial, as a multiple of what the best takes, from which it is not noise but bad. Where
+/// trials have been that bad, a second one is not risked before the first is repaid.
+const BAD: f64 = 10.0;
+
 /// The account from which trials are paid, in nanoseconds.
 ///
 /// A trial sets its expected excess aside before it runs and is charged its actual excess after, so
 /// that trials on several threads at once cannot spend the same time twice. A trial starts only
-/// while there is something in the account. Hence the promise: trials cost at most the budget plus
-/// what bad ones took beyond expectation, which is repaid before it can happen often.
+/// while there is something in the account. What a bad one took beyond that is debt. Until it is
+/// repaid, nothing is tried that could, if it were as bad as any so far, make the account owe more
+/// than one bad trial. Hence the promise: trials cost at most the budget plus the worst of them. It is
+/// not enforced while no trial was worse than `BAD`.
 #[derive(Clone, Debug)]
 pub(crate) struct Bank {
     budget: f64,
     balance: f64,
     debt: f64,
+    /// The most that a single trial has cost, and the most as a multiple of what the best takes.
+    worst: f64,
+    dearest: f64,
 }
 
 impl Bank {
@@ -23,7 +32,25 @@ impl Bank {
             budget,
             balance: 0.0,
             debt: 0.0,
+            worst: 0.0,
+            dearest: 0.0,
         }
+    }
+
+    /// Notes what a trial cost beyond what the best would have taken.
+    pub(crate) fn note(&mut self, actual_ns: f64, best_ns: f64) {
+        self.worst = self.worst.max(actual_ns);
+        if best_ns > 0.0 {
+            self.dearest = self.dearest.max(actual_ns / best_ns);
+        }
+    }
+
+    /// Whether trials of this price are covered, on a workload that the best serves in `best_ns`,
+    /// from this part of the balance.
+    pub(crate) fn covers(&self, price_ns: f64, best_ns: f64, part: f64) -> bool {
+        let owed = self.debt - self.balance + self.dearest * best_ns;
+        let risked = self.debt <= 0.0 || self.dearest <= BAD || owed <= self.worst;
+        risked && price_ns <= part * self.balance
     }
 
     /// Time that callers got something for.
@@ -80,5 +107,35 @@ mod tests {
         assert_eq!(bank.balance(), 200.0);
         bank.earn(60_000.0);
         assert_eq!(bank.balance(), 200.0 + 200.0 + 200.0);
+    }
+
+    #[test]
+    fn until_a_bad_trial_is_repaid_no_second_one_is_risked() {
+        let mut bank = Bank::new(0.01);
+        bank.earn(10_000.0);
+        assert!(bank.covers(50.0, 1e9, 0.5), "nothing is owed");
+        bank.reserve(50.0);
+        bank.settle(50.0, 1_100.0);
+        bank.note(1_100.0, 11.0);
+        bank.earn(10_000.0);
+        // 1,000 were owed and 100 have come in: 200 are left to the worst so far, 1,100.
+        assert!(bank.covers(10.0, 1.9, 0.5));
+        assert!(
+            !bank.covers(10.0, 2.1, 0.5),
+            "it may take a hundred times as long"
+        );
+        bank.earn(190_000.0);
+        assert!(bank.covers(10.0, 1e9, 0.5), "repaid");
+    }
+
+    #[test]
+    fn noise_does_not_end_trials() {
+        let mut bank = Bank::new(0.01);
+        bank.earn(10_000.0);
+        bank.reserve(50.0);
+        bank.settle(50.0, 1_100.0);
+        bank.note(1_100.0, 500.0);
+        bank.earn(10_000.0);
+        assert!(bank.covers(10.0, 500.0, 0.5));
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct Place {
     pub(crate) expected: Expected,
     /// Who was chosen last: near-ties stay with it.
     pub(crate) incumbent: Option<u8>,
+    /// The confidence of that choice.
+    pub(crate) sure: f64,
     /// A run of trials under way.
     pub(crate) burst: Option<Burst>,
     /// Calls that came past the learner, and calls that they stand for.
@@ -86,6 +88,10 @@ pub(crate) struct Cells {
 impl Cells {
     pub(crate) fn len(&self) -> usize {
         self.places.len()
+    }
+
+    pub(crate) fn all(&self) -> &[Place] {
+        &self.places
     }
 
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, Place> {
@@ -136,6 +142,7 @@ impl Cells {
             samples: Vec::new(),
             expected: Expected::default(),
             incumbent: None,
+            sure: 0.0,
             burst: None,
             visits: 0,
             calls: 0.0,

@@ -12,7 +12,9 @@ mod asked;
 mod bank;
 mod basis;
 mod cells;
+mod chart;
 mod cholesky;
+mod kernel;
 mod knowledge;
 mod neighbours;
 mod predict;
@@ -341,6 +343,7 @@ impl Learner {
         }
         if !matches!(pick.reason, Reason::Trial | Reason::FirstTry) {
             place.incumbent = Some(pick.variant);
+            place.sure = pick.confidence;
             pick.publish = sampling_period(place, &pick);
         }
         self.scratch = candidates;
@@ -445,6 +448,7 @@ impl Learner {
         match news {
             News::First => {
                 self.measured_in[usize::from(seen.variant)] += 1;
+                self.basis.note(at, seen.variant);
                 self.points += 1;
                 self.changed += 1;
             }
@@ -478,6 +482,7 @@ impl Learner {
         match seen.reason {
             Reason::Trial => {
                 self.bank.settle(seen.reserved_ns, wasted_ns);
+                self.bank.note(wasted_ns, seen.best_ns);
                 account.trial(wasted_ns, wasted_ns);
             }
             Reason::FirstTry => account.first_try(wasted_ns, wasted_ns),
@@ -522,6 +527,7 @@ impl Learner {
         match seen.reason {
             Reason::Trial => {
                 self.bank.settle(seen.reserved_ns, excess);
+                self.bank.note(excess, seen.best_ns);
                 account.trial(took, excess);
             }
             Reason::FirstTry => account.first_try(took, excess),
@@ -578,8 +584,7 @@ impl Learner {
                 self.evicted.push(gone);
             }
         }
-        let place = self.cells.at(at);
-        self.basis.admit(&place.cell, &place.at);
+        self.basis.enter(at, self.cells.at(at));
         at
     }
 }

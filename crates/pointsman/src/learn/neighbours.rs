@@ -7,6 +7,7 @@
 //! tells what its rivals would cost, and how sure the *difference* is.
 
 use super::cholesky::Cholesky;
+use super::kernel::{fade, faded};
 use super::scales::Scales;
 
 /// Measurements that inform a prediction, over all variants; each has its share of them.
@@ -21,8 +22,6 @@ const MOST: usize = 16;
 pub(crate) struct Neighbour {
     /// Distance to the cell in question.
     pub(crate) distance: f64,
-    /// Which cell.
-    pub(crate) cell: u32,
     /// Which variant.
     pub(crate) variant: u8,
     /// Residual of its level to the linear part.
@@ -31,47 +30,41 @@ pub(crate) struct Neighbour {
     pub(crate) variance: f64,
 }
 
-/// The nearest measurements of one variant, in order of distance.
-#[derive(Clone, Debug)]
-pub(crate) struct Nearest {
-    kept: Vec<Neighbour>,
-    most: usize,
+/// Measurements of each of so many variants that inform a prediction.
+pub(crate) fn share(variants: usize) -> usize {
+    (POINTS / variants.max(1)).clamp(LEAST, MOST)
 }
 
-impl Nearest {
-    /// One of so many variants.
-    pub(crate) fn of(variants: usize) -> Self {
-        let most = (POINTS / variants.max(1)).clamp(LEAST, MOST);
-        Nearest {
-            kept: Vec::with_capacity(most),
-            most,
+/// The nearest of some cells, in order, with the squares of their distances; those of all cells are
+/// given. The cell `here` is not one of its own neighbours.
+pub(crate) fn nearest(
+    squares: &[f32],
+    cells: &[u32],
+    here: Option<usize>,
+    most: usize,
+) -> Vec<(f32, u32)> {
+    let mut kept: Vec<(f32, u32)> = Vec::with_capacity(most);
+    let mut limit = f32::INFINITY;
+    for cell in cells {
+        let square = squares[*cell as usize];
+        if square >= limit || Some(*cell as usize) == here {
+            continue;
+        }
+        if kept.len() < most {
+            kept.push((square, *cell));
+        }
+        // Those that are farther away move back by one; the last gives way.
+        let mut at = kept.len() - 1;
+        while at > 0 && kept[at - 1].0 > square {
+            kept[at] = kept[at - 1];
+            at -= 1;
+        }
+        kept[at] = (square, *cell);
+        if kept.len() == most {
+            limit = kept[most - 1].0;
         }
     }
-
-    /// Whether a cell at this distance would be among the nearest.
-    pub(crate) fn wants(&self, distance: f64) -> bool {
-        self.kept.len() < self.most || self.kept.last().is_some_and(|l| distance < l.distance)
-    }
-
-    pub(crate) fn offer(&mut self, neighbour: Neighbour) {
-        if self.kept.len() == self.most {
-            self.kept.pop();
-        }
-        let at = self
-            .kept
-            .partition_point(|n| n.distance <= neighbour.distance);
-        self.kept.insert(at, neighbour);
-    }
-
-    /// Distance of the nearest; as near as can be if there is none, because then nothing is known
-    /// anyway.
-    pub(crate) fn distance(&self) -> f64 {
-        self.kept.first().map_or(0.0, |n| n.distance)
-    }
-
-    pub(crate) fn into_kept(self) -> Vec<Neighbour> {
-        self.kept
-    }
+    kept
 }
 
 /// What neighbours say of the variants at one place.
@@ -84,68 +77,73 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    /// `distance` gives that of two cells.
+    /// From measurements, variant by variant; `distances` are those of the first to itself and all
+    /// after it, then those of the second, and so on.
     pub(crate) fn at(
         points: &[Neighbour],
         variants: &[u8],
         scales: &Scales,
-        distance: impl Fn(u32, u32) -> f64,
+        distances: &[f64],
     ) -> Self {
         let n = points.len();
-        let covariance = |same: bool, distance: f64| {
-            let own = if same {
-                scales.own() * (-distance / scales.own_length()).exp()
-            } else {
-                0.0
-            };
-            scales.shared() * (-distance / scales.shared_length()).exp() + own
-        };
+        let close = faded(distances, scales.shared_length());
+        let per = scales.own_length().recip();
         let mut matrix = vec![0.0; n * n];
+        let mut at = 0;
         for (i, a) in points.iter().enumerate() {
-            for (j, b) in points[..i].iter().enumerate() {
-                let apart = distance(a.cell, b.cell);
-                matrix[i * n + j] = covariance(a.variant == b.variant, apart);
+            let row = &mut matrix[i * n + i..][..n - i];
+            for (covariance, close) in row.iter_mut().zip(&close[at..]) {
+                *covariance = scales.shared() * close;
             }
-            matrix[i * n + i] = scales.shared() + scales.own() + a.variance + scales.nugget();
+            let same = points[i..].partition_point(|b| a.variant == b.variant);
+            for (covariance, distance) in row[..same].iter_mut().zip(&distances[at..]) {
+                *covariance += scales.own() * fade(distance * per);
+            }
+            row[0] += a.variance + scales.nugget();
+            at += n - i;
         }
         let factor = Cholesky::of(matrix, n);
         let mut residuals: Vec<f64> = points.iter().map(|p| p.residual).collect();
         factor.forward(&mut residuals);
-        let here: Vec<Vec<f64>> = variants
-            .iter()
-            .map(|v| {
-                let to = |p: &Neighbour| covariance(p.variant == *v, p.distance);
-                let mut to: Vec<f64> = points.iter().map(to).collect();
-                factor.forward(&mut to);
-                to
-            })
-            .collect();
-        // What is left of the covariance of two variants is what they still have in common.
-        let (mut common, mut pairs) = (0.0, 0.0);
-        for (i, a) in here.iter().enumerate() {
-            for b in &here[..i] {
-                common += scales.shared() - dot(a, b);
-                pairs += 1.0;
+        // One column a variant: how it goes with each of the points.
+        let columns = variants.len();
+        let mut here = vec![0.0; n * columns];
+        for (point, row) in points.iter().zip(here.chunks_exact_mut(columns.max(1))) {
+            row.fill(scales.shared() * fade(point.distance / scales.shared_length()));
+            if let Some(at) = variants.iter().position(|v| *v == point.variant) {
+                row[at] += scales.own() * fade(point.distance / scales.own_length());
             }
         }
+        factor.forward_all(&mut here, columns);
+        let mut means = vec![0.0; columns];
+        let mut squares = vec![0.0; columns];
+        // Sum of the products of all pairs of columns: (square of the sum - sum of squares) / 2.
+        let mut products = 0.0;
+        for (row, residual) in here.chunks_exact(columns.max(1)).zip(&residuals) {
+            let sum: f64 = row.iter().sum();
+            products += 0.5 * sum * sum;
+            for ((x, mean), square) in row.iter().zip(&mut means).zip(&mut squares) {
+                *mean += x * residual;
+                *square += x * x;
+            }
+        }
+        products -= 0.5 * squares.iter().sum::<f64>();
+        // What is left of the covariance of two variants is what they still have in common.
+        let pairs = (columns * columns.saturating_sub(1) / 2) as f64;
         let shared = if pairs > 0.0 {
-            f64::max(common / pairs, 0.0)
+            f64::max(scales.shared() - products / pairs, 0.0)
         } else {
             0.0
         };
-        let own = here
-            .iter()
-            .map(|a| {
-                let left = scales.shared() + scales.own() + scales.nugget() - dot(a, a);
-                (dot(a, &residuals), (left - shared).max(1e-6))
-            })
-            .collect();
-        Local { shared, own }
+        let own = means.into_iter().zip(squares).map(|(mean, square)| {
+            let left = scales.shared() + scales.own() + scales.nugget() - square;
+            (mean, (left - shared).max(1e-6))
+        });
+        Local {
+            shared,
+            own: own.collect(),
+        }
     }
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 
 #[cfg(test)]
@@ -156,18 +154,18 @@ mod tests {
     fn local(places: &[(f64, u8, f64)], here: f64) -> Local {
         let points: Vec<Neighbour> = places
             .iter()
-            .enumerate()
-            .map(|(i, (place, variant, residual))| Neighbour {
+            .map(|(place, variant, residual)| Neighbour {
                 distance: (place - here).abs(),
-                cell: i as u32,
                 variant: *variant,
                 residual: *residual,
                 variance: 1e-4,
             })
             .collect();
-        Local::at(&points, &[0, 1], &Scales::default(), |a, b| {
-            (places[a as usize].0 - places[b as usize].0).abs()
-        })
+        let n = places.len();
+        let pairs = (0..n).flat_map(|i| (i..n).map(move |j| (i, j)));
+        let distances = pairs.map(|(i, j)| (places[i].0 - places[j].0).abs());
+        let distances: Vec<f64> = distances.collect();
+        Local::at(&points, &[0, 1], &Scales::default(), &distances)
     }
 
     #[test]
@@ -191,21 +189,15 @@ mod tests {
     }
 
     #[test]
-    fn each_variant_keeps_its_share_of_the_nearest() {
-        let mut nearest = Nearest::of(10);
-        for i in (0..100).rev() {
-            let neighbour = Neighbour {
-                distance: f64::from(i),
-                cell: i,
-                variant: 0,
-                residual: 0.0,
-                variance: 0.0,
-            };
-            if nearest.wants(neighbour.distance) {
-                nearest.offer(neighbour);
-            }
-        }
-        let kept: Vec<u32> = nearest.into_kept().iter().map(|n| n.cell).collect();
-        assert_eq!(kept, [0, 1, 2, 3]);
+    fn the_nearest_are_kept_in_order() {
+        let squares: Vec<f32> = (0..100).rev().map(|i| (i * i) as f32).collect();
+        let all: Vec<u32> = (0..100).collect();
+        let cells = |cells: &[u32]| -> Vec<u32> {
+            let nearest = nearest(&squares, cells, Some(98), share(10));
+            nearest.iter().map(|(_, cell)| *cell).collect()
+        };
+        assert_eq!(cells(&all), [99, 97, 96, 95]);
+        assert_eq!(cells(&[7, 70, 98, 3]), [70, 7, 3]);
+        assert!(cells(&[]).is_empty());
     }
 }

@@ -8,6 +8,7 @@
 //! and what enough of them agree on is done.
 
 use super::cholesky::Cholesky;
+use super::kernel::{dot, faded};
 
 /// Variances of log cost, and lengths in standard deviations of the features.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -97,22 +98,26 @@ pub(crate) struct Witness {
 /// Some measurements, and how they lie to each other.
 pub(crate) struct Witnesses {
     all: Vec<Witness>,
-    /// Lower halves, row by row: distance, and inner product of the basis vectors.
+    /// Upper halves, row by row: distance, and inner product of the basis vectors.
     distances: Vec<f64>,
     products: Vec<f64>,
 }
 
+/// What the distances mean under some lengths, and which lengths those are.
+struct Faded {
+    lengths: (f64, f64),
+    shared: Vec<f64>,
+    own: Vec<f64>,
+}
+
 impl Witnesses {
-    pub(crate) fn new(mut all: Vec<Witness>, distance: impl Fn(usize, usize) -> f64) -> Self {
+    /// `distances` are those of the first to itself and all after it, then of the second, and so on.
+    pub(crate) fn new(mut all: Vec<Witness>, distances: Vec<f64>) -> Self {
         let middle = all.iter().map(|w| w.value).sum::<f64>() / all.len().max(1) as f64;
         all.iter_mut().for_each(|w| w.value -= middle);
-        let (mut distances, mut products) = (Vec::new(), Vec::new());
-        for i in 0..all.len() {
-            for j in 0..=i {
-                distances.push(distance(i, j));
-                let product = all[i].basis.iter().zip(&all[j].basis).map(|(a, b)| a * b);
-                products.push(product.sum());
-            }
+        let mut products = Vec::with_capacity(distances.len());
+        for (i, a) in all.iter().enumerate() {
+            products.extend(all[i..].iter().map(|b| dot(&a.basis, &b.basis)));
         }
         Witnesses {
             all,
@@ -121,27 +126,47 @@ impl Witnesses {
         }
     }
 
-    /// Log of how likely the measurements are under these scales, but for a constant.
-    fn ln_likelihood(&self, scales: &Scales) -> f64 {
+    fn faded(&self, scales: &Scales) -> Faded {
+        Faded {
+            lengths: (scales.shared_length(), scales.own_length()),
+            shared: faded(&self.distances, scales.shared_length()),
+            own: faded(&self.distances, scales.own_length()),
+        }
+    }
+
+    /// Log of how likely the measurements are under these scales, but for a constant. `faded` is
+    /// for other scales, most of which have the same lengths.
+    fn ln_likelihood(&self, scales: &Scales, before: &Faded) -> f64 {
         let n = self.all.len();
+        let (shared, own);
+        let shared = if before.lengths.0 == scales.shared_length() {
+            &before.shared
+        } else {
+            shared = faded(&self.distances, scales.shared_length());
+            &shared
+        };
+        let own = if before.lengths.1 == scales.own_length() {
+            &before.own
+        } else {
+            own = faded(&self.distances, scales.own_length());
+            &own
+        };
         let mut matrix = vec![0.0; n * n];
         let mut at = 0;
         for (i, a) in self.all.iter().enumerate() {
-            for (j, b) in self.all[..=i].iter().enumerate() {
-                let (distance, product) = (self.distances[at], self.products[at]);
-                at += 1;
-                let mut covariance =
-                    SHARED * product + scales.shared() * (-distance / scales.shared_length()).exp();
-                if a.variant == b.variant {
-                    covariance += scales.own_offset()
-                        + scales.own_slope() * (product - 1.0)
-                        + scales.own() * (-distance / scales.own_length()).exp();
-                }
-                if i == j {
-                    covariance += a.variance + scales.nugget();
-                }
-                matrix[i * n + j] = covariance;
+            let row = &mut matrix[i * n + i..][..n - i];
+            let terms = self.products[at..].iter().zip(&shared[at..]);
+            for (covariance, (product, shared)) in row.iter_mut().zip(terms) {
+                *covariance = SHARED * product + scales.shared() * shared;
             }
+            let terms = self.products[at..].iter().zip(&own[at..]);
+            for ((covariance, b), (product, own)) in row.iter_mut().zip(&self.all[i..]).zip(terms) {
+                let same =
+                    scales.own_offset() + scales.own_slope() * (product - 1.0) + scales.own() * own;
+                *covariance += if a.variant == b.variant { same } else { 0.0 };
+            }
+            row[0] += a.variance + scales.nugget();
+            at += n - i;
         }
         let factor = Cholesky::of(matrix, n);
         let mut values: Vec<f64> = self.all.iter().map(|w| w.value).collect();
@@ -167,13 +192,14 @@ const MEMORY: f64 = 0.8;
 impl Search {
     /// Hears some measurements; whether anything has changed.
     pub(crate) fn hear(&mut self, witnesses: &Witnesses) -> bool {
-        let now = witnesses.ln_likelihood(&self.scales);
+        let faded = witnesses.faded(&self.scales);
+        let now = witnesses.ln_likelihood(&self.scales, &faded);
         let mut best = (AGREED, None);
         for which in 0..SCALES {
             for up in [false, true] {
                 let other = self.scales.stepped(which, up);
                 let vote = &mut self.votes[which][usize::from(up)];
-                *vote = MEMORY * *vote + witnesses.ln_likelihood(&other) - now;
+                *vote = MEMORY * *vote + witnesses.ln_likelihood(&other, &faded) - now;
                 let odds = *vote + other.ln_prior() - self.scales.ln_prior();
                 if odds > best.0 {
                     best = (odds, Some((which, up)));
@@ -204,7 +230,9 @@ mod tests {
                 basis: vec![1.0, place(i)],
             })
             .collect();
-        Witnesses::new(all, |i, j| (place(i) - place(j)).abs())
+        let pairs = (0..48).flat_map(|i| (i..48).map(move |j| (i, j)));
+        let distances = pairs.map(|(i, j)| (place(i) - place(j)).abs());
+        Witnesses::new(all, distances.collect())
     }
 
     fn settled(cost: impl Fn(u8, f64, usize) -> f64) -> Scales {

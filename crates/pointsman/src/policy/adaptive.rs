@@ -193,7 +193,7 @@ pub(crate) fn pick(situation: &Situation<'_>, bank: &mut Bank) -> Pick {
             return answer(first, Reason::FirstTry, 0.0);
         }
         let more = if best_ns < SHORT_NS { BURST } else { 0 };
-        if let Some((tried, price_ns)) = worth_a_trial(situation, best, 1 + more, bank.balance()) {
+        if let Some((tried, price_ns)) = worth_a_trial(situation, best, 1 + more, bank) {
             bank.reserve(price_ns * f64::from(1 + more));
             let mut pick = answer(tried, Reason::Trial, price_ns);
             pick.burst = Some(Burst {
@@ -265,9 +265,10 @@ fn worth_a_trial<'a>(
     situation: &Situation<'a>,
     best: &Candidate,
     calls: u8,
-    balance_ns: f64,
+    bank: &Bank,
 ) -> Option<(&'a Candidate, f64)> {
     let best_ns = best.mean.exp();
+    let balance_ns = bank.balance();
     // A budget that nobody spends is best spent on finding out more.
     let boldness = 1.0 + (balance_ns / best_ns).max(0.0).ln_1p().min(MOST_BOLD) / 2.0;
     let mut found = None;
@@ -301,8 +302,9 @@ fn worth_a_trial<'a>(
             worth /= fruitless;
             price_ns *= fruitless;
         }
-        let covered = SHARE * worth.min(MOST_WORTH) * balance_ns;
-        if worth > most && price_ns * f64::from(calls) <= covered {
+        let part = SHARE * worth.min(MOST_WORTH);
+        let calls = f64::from(calls);
+        if worth > most && bank.covers(price_ns * calls, best_ns * calls, part) {
             most = worth;
             found = Some((other, price_ns));
         }
@@ -412,7 +414,9 @@ mod tests {
             outliers: 0.02,
         };
         let both = [once, known];
-        let tried = |best| worth_a_trial(&situation(&both), best, 1, 1e9);
+        let mut bank = Bank::new(1.0);
+        bank.earn(1e9);
+        let tried = |best| worth_a_trial(&situation(&both), best, 1, &bank);
         assert!(tried(&once).is_none(), "serving from the best tells more");
         assert!(tried(&known).is_some(), "the other may be the better one");
     }
