@@ -82,19 +82,14 @@ impl<T: Float> Kernel for Rectangle<'_, T> {
     #[inline(always)]
     fn run(self, ops: impl MulAdd) {
         let Rectangle { w, x, y } = self;
-        // Eight vectors of sums hide the latency of the multiply-add: in this loop each needs but
-        // one load.
-        let (w, y) = match size_of::<T>() {
-            4 => lanes::<T, { 2 * WIDE }>(w, x, y, ops),
-            _ => (w, y),
-        };
         let (w, y) = lanes::<T, WIDE>(w, x, y, ops);
         let (w, y) = lanes::<T, NARROW>(w, x, y, ops);
         lanes::<T, 1>(w, x, y, ops);
     }
 }
 
-/// Adds in steps of `N` results; what is left of them, and of their weights.
+/// Adds in steps of `N` results; what is left of them, and of their weights. With more than `WIDE`
+/// lanes the sums no longer stay in registers, which halves the speed.
 #[inline(always)]
 fn lanes<'a, T: Float, const N: usize>(
     w: &'a [T],
