@@ -39,7 +39,7 @@ fn strips<T: Float>(w: &[T], x: &[T], from: usize, y: &mut [T], count: usize) {
     }
     // Row k has k products: where both sides have as many.
     let (a, b) = (from as f64, (from + len) as f64);
-    let middle = ((a * a + b * b) / 2.0).sqrt() as usize;
+    let middle = ((a * a + b * b) / 2.0).sqrt() as usize / WIDE * WIDE;
     let (left, right) = y.split_at_mut(middle.clamp(from, from + len) - from);
     let next = from + left.len();
     rayon::join(
@@ -57,7 +57,9 @@ fn triangle<T: Float>(w: &[T], x: &[T], y: &mut [T]) {
         }
         return;
     }
-    let middle = (len / 2).next_multiple_of(NARROW);
+    // Whole steps of lanes on either side, as few narrow ones as can be.
+    let step = if len > 2 * WIDE { WIDE } else { NARROW };
+    let middle = (len / 2).next_multiple_of(step);
     let (left, right) = y.split_at_mut(middle);
     triangle(w, &x[..middle], left);
     rectangle(&w[1..], &x[..middle], right);
