@@ -39,7 +39,7 @@ fn strips<T: Float>(w: &[T], x: &[T], from: usize, y: &mut [T], count: usize) {
     }
     // Row k has k products: where both sides have as many.
     let (a, b) = (from as f64, (from + len) as f64);
-    let middle = ((a * a + b * b) / 2.0).sqrt() as usize;
+    let middle = ((a * a + b * b) / 2.0).sqrt() as usize / WIDE * WIDE;
     let (left, right) = y.split_at_mut(middle.clamp(from, from + len) - from);
     let next = from + left.len();
     rayon::join(
@@ -57,7 +57,9 @@ fn triangle<T: Float>(w: &[T], x: &[T], y: &mut [T]) {
         }
         return;
     }
-    let middle = (len / 2).next_multiple_of(NARROW);
+    // Whole steps of lanes on either side, as few narrow ones as can be.
+    let step = if len > 2 * WIDE { WIDE } else { NARROW };
+    let middle = (len / 2).next_multiple_of(step);
     let (left, right) = y.split_at_mut(middle);
     triangle(w, &x[..middle], left);
     rectangle(&w[1..], &x[..middle], right);
@@ -82,19 +84,14 @@ impl<T: Float> Kernel for Rectangle<'_, T> {
     #[inline(always)]
     fn run(self, ops: impl MulAdd) {
         let Rectangle { w, x, y } = self;
-        // Eight vectors of sums hide the latency of the multiply-add: in this loop each needs but
-        // one load.
-        let (w, y) = match size_of::<T>() {
-            4 => lanes::<T, { 2 * WIDE }>(w, x, y, ops),
-            _ => (w, y),
-        };
         let (w, y) = lanes::<T, WIDE>(w, x, y, ops);
         let (w, y) = lanes::<T, NARROW>(w, x, y, ops);
         lanes::<T, 1>(w, x, y, ops);
     }
 }
 
-/// Adds in steps of `N` results; what is left of them, and of their weights.
+/// Adds in steps of `N` results; what is left of them, and of their weights. With more than `WIDE`
+/// lanes the sums no longer stay in registers, which halves the speed.
 #[inline(always)]
 fn lanes<'a, T: Float, const N: usize>(
     w: &'a [T],

@@ -1,12 +1,15 @@
 //! The ways to add what a piece contributes.
 
 use num_complex::Complex;
+use rayon::prelude::*;
 
 use super::steps::{History, Weights};
 use crate::Float;
 use crate::causal::rectangle;
 use crate::fourier::half;
+use crate::lanes::WIDE;
 use crate::scratch::part;
+use crate::team::share;
 
 /// Steps done one by one where pieces are halved: a vector or two at a time.
 const PIECE: usize = 32;
@@ -39,9 +42,9 @@ impl<T: Float> History<T> for Simd {
 #[derive(Default)]
 pub(super) struct Threads;
 
-/// Products per thread below which nothing is shared out: some 3 µs of work, as long as it takes to
-/// hand them over.
-const SHARE: usize = 1 << 17;
+/// Products below which nothing is shared out: some 5 µs of work, as long as it takes to hand it
+/// over.
+const WORTH_SHARING: usize = 1 << 17;
 
 impl<T: Float> History<T> for Threads {
     const PIECE: usize = PIECE;
@@ -49,7 +52,7 @@ impl<T: Float> History<T> for Threads {
     fn add(&mut self, weights: &Weights<T>, rates: &[T], sums: [&mut [T]; 2]) {
         let [predictor, corrector] = sums;
         let [b, c] = &weights.lags;
-        if rates.len() * predictor.len() < SHARE {
+        if rates.len() * predictor.len() < WORTH_SHARING {
             return Simd.add(weights, rates, [predictor, corrector]);
         }
         rayon::join(
@@ -60,15 +63,10 @@ impl<T: Float> History<T> for Threads {
 }
 
 fn shared<T: Float>(weights: &[T], rates: &[T], sums: &mut [T]) {
-    if rates.len() * sums.len() < 2 * SHARE {
-        return rectangle(weights, rates, sums);
-    }
-    let middle = sums.len() / 2;
-    let (left, right) = sums.split_at_mut(middle);
-    rayon::join(
-        || shared(weights, rates, left),
-        || shared(&weights[middle..], rates, right),
-    );
+    // Whole steps of lanes: narrow ones take several times as long.
+    let share = share(sums.len()).next_multiple_of(WIDE);
+    let parts = sums.par_chunks_mut(share).enumerate();
+    parts.for_each(|(i, sums)| rectangle(&weights[i * share..], rates, sums));
 }
 
 /// As products of spectra.
@@ -83,8 +81,9 @@ pub(super) struct Spectra<T> {
     product: Vec<Complex<T>>,
 }
 
-/// Rates of a piece from which on spectra are faster than lanes.
-const LONG: usize = 512;
+/// Rates of a piece from which on spectra are used: with 256, three transforms of twice that length
+/// take some 2 µs here, both sums in lanes 5.
+const LONG: usize = 256;
 
 impl<T: Float> History<T> for Spectra<T> {
     const PIECE: usize = PIECE;
