@@ -8,6 +8,7 @@ use num_traits::NumAssign;
 use pointsman::{BuildError, DType, Selector};
 
 use crate::Ops;
+use crate::catalogue::Entry;
 use crate::exp::Reduced;
 use crate::fourier::Fourier;
 use crate::sort::Key;
@@ -40,6 +41,13 @@ pub trait Float:
 
     /// The same number as an `f64`.
     fn wide(self) -> f64;
+
+    /// All ops on a selector, and the same as entries of a catalogue: what is behind [`Ops`]. Not
+    /// generic, so that the kernels are compiled once, in this crate, and not by each that uses it.
+    #[doc(hidden)]
+    fn declared(selector: &Selector) -> Result<Ops<Self>, BuildError>;
+    #[doc(hidden)]
+    fn listed(ops: &Ops<Self>) -> Vec<Box<dyn Entry>>;
 
     /// The ops of this process for this type.
     fn ops() -> Result<&'static Ops<Self>, BuildError>;
@@ -81,9 +89,17 @@ macro_rules! float {
                 self.into()
             }
 
+            fn declared(selector: &Selector) -> Result<Ops<Self>, BuildError> {
+                Ops::declare(selector)
+            }
+
+            fn listed(ops: &Ops<Self>) -> Vec<Box<dyn Entry>> {
+                ops.list()
+            }
+
             fn ops() -> Result<&'static Ops<Self>, BuildError> {
                 static OPS: LazyLock<Result<Ops<$float>, BuildError>> =
-                    LazyLock::new(|| Ops::new(selector()));
+                    LazyLock::new(|| Ops::declare(selector()));
                 OPS.as_ref().map_err(Clone::clone)
             }
         }

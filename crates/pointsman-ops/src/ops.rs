@@ -66,6 +66,15 @@ pub struct Ops<T: Float> {
 impl<T: Float> Ops<T> {
     /// Declares all of them.
     pub fn new(selector: &Selector) -> Result<Self, BuildError> {
+        T::declared(selector)
+    }
+
+    /// The same as entries of a catalogue.
+    pub fn entries(&self) -> Vec<Box<dyn Entry>> {
+        T::listed(self)
+    }
+
+    pub(crate) fn declare(selector: &Selector) -> Result<Self, BuildError> {
         Ok(Ops {
             add: add::declare(selector)?,
             axpy: axpy::declare(selector)?,
@@ -89,8 +98,7 @@ impl<T: Float> Ops<T> {
         })
     }
 
-    /// The same as entries of a catalogue.
-    pub fn entries(&self) -> Vec<Box<dyn Entry>> {
+    pub(crate) fn list(&self) -> Vec<Box<dyn Entry>> {
         vec![
             entry(&self.add),
             entry(&self.axpy),
