@@ -9,6 +9,8 @@ use std::thread;
 use pointsman::{BuildError, Checks, Selector};
 use pointsman_ops::Ops;
 use pointsman_ops::catalogue::Entry;
+use rand::prelude::*;
+use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
 use self::contest::Contest;
@@ -184,9 +186,8 @@ impl Kernels {
     }
 
     fn sort(&mut self, entries: &[Box<dyn Entry>], n: usize, test: bool) {
-        let x: Vec<f32> = (0..n)
-            .map(|i| (i as f32 * 0.618_034).fract() - 0.5)
-            .collect();
+        let random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let x: Vec<f32> = random.random_iter().take(n).collect();
         let mut y = x.clone();
         let mut contest = Contest::new(entries, "sort_f32", &[n], &[]);
         contest.rival("slice::sort_unstable_by", || {

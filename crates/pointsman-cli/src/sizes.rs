@@ -20,26 +20,18 @@ impl Sizes {
         (self.first..=self.last).map(|exponent| 1 << exponent)
     }
 
-    /// All of them, coarsely over the whole range first and then ever finer, so that whoever stops
-    /// early knows something of every size.
+    /// All of them, from small to large in wide steps first and then the ones between, so that whoever
+    /// stops early knows something of every size. No step is so wide that nothing can be said of the
+    /// next size.
     pub(crate) fn coarse_to_fine(self) -> Vec<usize> {
-        let last = self.last - self.first;
-        let mut step = last.next_power_of_two().max(1);
-        let mut order = Vec::new();
-        loop {
-            for at in (0..=last).step_by(step as usize).chain([last]) {
-                let size = 1 << (self.first + at);
-                if !order.contains(&size) {
-                    order.push(size);
-                }
-            }
-            if step == 1 {
-                return order;
-            }
-            step /= 2;
-        }
+        let wide = |size: &usize| (size.ilog2() - self.first).is_multiple_of(STEP);
+        let (coarse, fine): (Vec<usize>, Vec<usize>) = self.all().partition(wide);
+        [coarse, fine].concat()
     }
 }
+
+/// Powers of two that a wide step skips.
+const STEP: u32 = 3;
 
 impl FromStr for Sizes {
     type Err = String;
@@ -81,15 +73,14 @@ mod tests {
     }
 
     #[test]
-    fn coarse_to_fine_begins_at_the_ends_and_leaves_nothing_out() {
-        for text in ["16..4194304", "1..1", "1..2", "8..1024"] {
-            let sizes: Sizes = text.parse().unwrap();
-            let mut order = sizes.coarse_to_fine();
-            assert_eq!(order[0], sizes.all().next().unwrap());
-            assert_eq!(order.get(1).copied(), sizes.all().skip(1).last());
-            order.sort_unstable();
-            assert!(order.into_iter().eq(sizes.all()));
-        }
+    fn wide_steps_come_first_and_nothing_is_left_out() {
+        let order = |text: &str| text.parse::<Sizes>().unwrap().coarse_to_fine();
+        assert_eq!(order("2..128"), [2, 16, 128, 4, 8, 32, 64]);
+        assert_eq!(order("1..1"), [1]);
+        let mut all = order(Sizes::DEFAULT);
+        all.sort_unstable();
+        let sizes: Sizes = Sizes::DEFAULT.parse().unwrap();
+        assert!(all.into_iter().eq(sizes.all()));
     }
 
     #[test]

@@ -223,3 +223,28 @@ impl std::error::Error for RunError {
         }
     }
 }
+
+/// A variant that was asked for by name and may not serve the call: see [`Single`](crate::Single).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    variant: String,
+    why: String,
+}
+
+impl Refused {
+    pub(crate) fn new(variant: &str, why: impl fmt::Display) -> Self {
+        Refused {
+            variant: variant.to_owned(),
+            why: why.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Refused { variant, why } = self;
+        write!(f, "variant {variant:?} may not serve this call: {why}")
+    }
+}
+
+impl std::error::Error for Refused {}

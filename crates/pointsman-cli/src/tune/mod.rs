@@ -15,7 +15,7 @@ use pointsman::Backend;
 use pointsman_ops::catalogue::Entry;
 use serde::Serialize;
 
-use self::measure::{Measured, Task};
+use self::measure::{Measured, Pace, Task};
 use self::progress::Progress;
 use self::record::Record;
 use crate::catalogue::{Catalogue, Steer};
@@ -118,6 +118,7 @@ impl Tune {
         let tasks = self.tasks(entries);
         let progress = Progress::new(tasks.len(), *self.time);
         let mut sum = Measured::default();
+        let mut pace = Pace::default();
         let mut done = 0;
         for (at, task) in tasks.iter().enumerate() {
             let now = Instant::now();
@@ -127,7 +128,7 @@ impl Tune {
             progress.at(task, at);
             // What the small sizes leave over goes to the large ones.
             let slice = (deadline - now) / (tasks.len() - at) as u32 * 2;
-            let measured = task.measure(slice, deadline, &stop, record.as_deref_mut());
+            let measured = task.measure(slice, deadline, &stop, &mut pace, record.as_deref_mut());
             sum.add(measured.map_err(Failure::new)?);
             done += 1;
         }
@@ -147,8 +148,7 @@ impl Tune {
         })
     }
 
-    /// All sizes of all ops, coarsely over the whole range first; within one step small calls first,
-    /// so that it is known what large ones take.
+    /// All sizes of all ops, coarsely over the whole range first.
     fn tasks<'e>(&self, entries: &[&'e dyn Entry]) -> Vec<Task<'e>> {
         let mut tasks: Vec<Task<'e>> = Vec::new();
         for size in self.sizes.coarse_to_fine() {

@@ -3,7 +3,7 @@
 use super::{Handle, Inner};
 use crate::decision::Reason;
 use crate::eligible::WhyNot;
-use crate::error::BoxError;
+use crate::error::{BoxError, Refused};
 use crate::learn::Pick;
 use crate::op::{Kind, Op, Sure};
 use crate::workload::Workload;
@@ -17,7 +17,7 @@ pub struct Single<O: Op, K: Kind<O> = Sure> {
 impl<O: Op, K: Kind<O>> Single<O, K> {
     /// Runs this variant and no other. An error or a panic reaches the caller; nothing is learned.
     ///
-    /// A variant that this machine or these arguments rule out is refused with an error.
+    /// A variant that this machine or these arguments rule out is refused with [`Refused`].
     pub fn run(&self, mut args: O::Args<'_>) -> Result<O::Output, BoxError> {
         let inner = &*self.handle.inner;
         self.possible(&inner.declared.op.workload(&args), &args)?;
@@ -29,7 +29,7 @@ impl<O: Op, K: Kind<O>> Single<O, K> {
     /// is learned.
     ///
     /// Of an op that is [`verified`](crate::OpBuilder::verified), the variant is checked here first;
-    /// one that disagrees with the reference, or is in quarantine, is refused with an error.
+    /// one that disagrees with the reference, or is in quarantine, is refused with [`Refused`].
     ///
     /// ```
     /// use pointsman::{Backend, Selector, Workload};
@@ -90,7 +90,7 @@ impl<O: Op, K: Kind<O>> Single<O, K> {
             .map(WhyNot::Missing);
         match missing.or_else(|| inner.why_not(self.place, workload, Some(args))) {
             None => Ok(()),
-            Some(why) => self.refuse(&why.to_string()),
+            Some(why) => self.refuse(why),
         }
     }
 
@@ -112,8 +112,8 @@ impl<O: Op, K: Kind<O>> Single<O, K> {
         Ok(())
     }
 
-    fn refuse(&self, why: &str) -> Result<(), BoxError> {
+    fn refuse(&self, why: impl std::fmt::Display) -> Result<(), BoxError> {
         let name = &self.handle.inner.declared.variants[self.place].name;
-        Err(format!("variant {name:?} may not serve this call: {why}").into())
+        Err(Refused::new(name, why).into())
     }
 }
