@@ -252,6 +252,29 @@ fn f27_a_kernel_wrong_at_odd_sizes_above_16_million_never_serves() {
 }
 
 #[test]
+fn f27_a_measured_variant_is_checked_once_and_refused_if_it_is_wrong() {
+    both_ways(|_, builder, clock| {
+        let runs = Runs::default();
+        let wrong = |n: usize| n > 1_000;
+        let op = declare(&builder.build().unwrap(), clock, &runs, 0, wrong)
+            .build()
+            .unwrap();
+        let suspect = op.variant("suspect").unwrap();
+        assert_eq!(suspect.measure(ask(300)).unwrap(), truth(300));
+        let checks = runs.checked.load(SeqCst);
+        assert!(checks > 0);
+        for _ in 0..10 {
+            assert_eq!(suspect.measure(ask(300)).unwrap(), truth(300));
+        }
+        assert_eq!(runs.checked.load(SeqCst), checks, "checked again");
+        let told = op.explain(Workload::new([300]).aligned(4096));
+        assert_eq!(told.variants[2].samples, 10, "all but the warm-up");
+        let refused = suspect.measure(ask(5_000)).unwrap_err();
+        assert!(refused.is::<pointsman::Refused>(), "{refused}");
+    });
+}
+
+#[test]
 fn f27_plans_are_guarded_too() {
     both_ways(|_, builder, clock| {
         let runs = Runs::default();

@@ -100,13 +100,14 @@ impl<O: Op, K: Kind<O>> Single<O, K> {
         let id = inner.ids[self.place];
         inner.state.release(inner.shared().clock.now_ns());
         let needs_check = inner.declared.check.is_some() && id != inner.reference;
-        if needs_check && inner.state.checked().is_open(workload, id) {
+        let agreed = || inner.state.checked().agreed(workload) & 1 << id != 0;
+        if needs_check && !agreed() && inner.state.checked().is_open(workload, id) {
             inner.check(workload, id);
         }
         if inner.state.quarantine.mask() & 1 << id != 0 {
             return self.refuse("it is in quarantine");
         }
-        if needs_check && inner.state.checked().agreed(workload) & 1 << id == 0 {
+        if needs_check && !agreed() {
             return self.refuse("it could not be checked against the reference");
         }
         Ok(())
