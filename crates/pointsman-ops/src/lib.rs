@@ -7,7 +7,11 @@
 //! let (x, mut y) = (vec![1.0; 1000], vec![2.0; 1000]);
 //! ops::axpy(3.0, &x, &mut y)?; // y += 3 x
 //! assert_eq!(ops::dot(&x, &y)?, 5000.0);
-//! # Ok::<(), ops::Error>(())
+//!
+//! let a = ops::Matrix::new(2, 2, vec![1.0, 2.0, 3.0, 4.0])?;
+//! let square = ops::matmul(&a, &a)?; // whichever of its variants is fastest here
+//! assert_eq!(square.elements(), [7.0, 10.0, 15.0, 22.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! The functions share one [`Selector`](pointsman::Selector); [`Ops`] declares the same ops on a
