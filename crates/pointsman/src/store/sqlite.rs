@@ -95,8 +95,10 @@ impl SqliteStore {
     /// let path = dir.path().join("knowledge.sqlite");
     /// SqliteStore::open(&path)?;
     /// assert!(SqliteStore::examine(&path)?.is_empty());
-    /// std::fs::write(&path, "no database at all, but long enough to look like the start of one")?;
-    /// assert_eq!(SqliteStore::examine(&path)?, ["file is not a database"]);
+    ///
+    /// let other = dir.path().join("notes.txt");
+    /// std::fs::write(&other, "not a database")?;
+    /// assert_eq!(SqliteStore::examine(&other)?, ["file is not a database"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn examine(path: impl AsRef<Path>) -> Result<Vec<String>, StoreError> {
