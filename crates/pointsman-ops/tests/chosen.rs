@@ -1,6 +1,6 @@
 //! The ops as a program uses them: whoever is chosen, the result is right.
 
-use pointsman::{Cap, Checks, Machine, Selector, Workload};
+use pointsman::{Cap, Checks, Machine, Refused, Selector, Workload};
 use pointsman_ops::{Ops, axpy, dot};
 
 fn selector(machine: Machine) -> Selector {
@@ -69,10 +69,10 @@ fn the_catalogue_runs_every_variant_of_every_op() {
             let shape = entry.of_size(size);
             let mut call = entry.call(&shape, 1).unwrap();
             for (variant, _) in entry.variants() {
-                let eligible = entry.explain(&shape).unwrap().variants;
-                let eligible = eligible.iter().any(|v| v.name == variant && v.eligible());
-                let ran = call.run_variant(&variant).is_ok();
-                assert!(ran || !eligible, "{} {variant} of {shape:?}", entry.name());
+                // Some serve only some shapes; nobody fails.
+                if let Err(error) = call.run_variant(&variant) {
+                    assert!(error.is::<Refused>(), "{}: {error}", entry.name());
+                }
             }
         }
     }
