@@ -174,19 +174,19 @@ impl Store {
 }
 
 /// The file with the log beside it, in which the latest changes lie.
-pub(crate) fn size(path: &Path) -> Option<u64> {
+fn size(path: &Path) -> Option<u64> {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     let bytes = |path: &Path| std::fs::metadata(path).ok().map(|file| file.len());
     Some(bytes(path)? + bytes(Path::new(&log)).unwrap_or(0))
 }
 
-pub(crate) fn counted(count: usize, one: &str, many: &str) -> String {
+fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// Bytes as a person writes them.
-pub(crate) fn human_bytes(bytes: Option<u64>) -> String {
+fn human_bytes(bytes: Option<u64>) -> String {
     match bytes {
         None => "unknown".to_owned(),
         Some(b) if b >= 10 << 20 => format!("{} MiB", b >> 20),

@@ -1,6 +1,6 @@
 //! Measuring all variants of one op at one size.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -23,24 +23,23 @@ const SEED: u64 = 1;
 /// How the time of a call grows with its size at most: the slowest ops are quadratic.
 const GROWTH: i32 = 2;
 
-/// What each variant took at the largest size it was measured at so far.
+/// What each variant of each op took, by size.
 #[derive(Default)]
-pub(super) struct Pace(HashMap<(String, String), (usize, Duration)>);
+pub(super) struct Pace(HashMap<(String, String), BTreeMap<usize, Duration>>);
 
 impl Pace {
-    /// What a call of this size takes at most, as far as anybody knows.
+    /// What a call of this size takes at most, going by the next smaller one that was measured;
+    /// `None` if there is none.
     fn at_most(&self, op: &str, variant: &str, size: usize) -> Option<Duration> {
-        let (known, took) = self.0.get(&(op.to_owned(), variant.to_owned()))?;
-        let growth = (size as f64 / *known as f64).max(1.0).powi(GROWTH);
+        let known = self.0.get(&(op.to_owned(), variant.to_owned()))?;
+        let (smaller, took) = known.range(..=size).next_back()?;
+        let growth = (size as f64 / *smaller as f64).powi(GROWTH);
         Some(took.mul_f64(growth.min(1e6)))
     }
 
     fn learn(&mut self, op: &str, variant: &str, size: usize, took: Duration) {
-        let key = (op.to_owned(), variant.to_owned());
-        let known = self.0.entry(key).or_insert((size, took));
-        if size >= known.0 {
-            *known = (size, took);
-        }
+        let known = self.0.entry((op.to_owned(), variant.to_owned()));
+        known.or_default().insert(size, took);
     }
 }
 
@@ -117,9 +116,13 @@ impl<'e> Task<'e> {
                 break;
             }
             // A call that may not fit into what all of them have is too slow to matter, and nothing
-            // could end it.
-            let takes = pace.at_most(self.op(), &variant.name, self.size);
-            if takes.is_some_and(|takes| takes > slice) {
+            // could end it. Of one that was never measured, only what is certain counts.
+            let known = pace.at_most(self.op(), &variant.name, self.size);
+            let takes = known.unwrap_or_else(|| {
+                let (least, _) = variant.predicted.range_ns();
+                Duration::from_secs_f64((least / 1e9).min(1e6))
+            });
+            if takes > slice {
                 continue;
             }
             match samples(&mut *call, &variant.name, share, deadline, stop) {
@@ -172,4 +175,22 @@ fn samples(
         }
     }
     Ok(times)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_large_call_took_says_nothing_of_a_small_one() {
+        let mut pace = Pace::default();
+        let ms = Duration::from_millis;
+        pace.learn("sum", "simd", 100, ms(1));
+        pace.learn("sum", "simd", 10_000, ms(900));
+        assert_eq!(pace.at_most("sum", "simd", 10), None);
+        assert_eq!(pace.at_most("sum", "simd", 100), Some(ms(1)));
+        assert_eq!(pace.at_most("sum", "simd", 200), Some(ms(4)));
+        assert_eq!(pace.at_most("sum", "simd", 20_000), Some(ms(3600)));
+        assert_eq!(pace.at_most("sum", "scalar", 200), None);
+    }
 }
