@@ -38,6 +38,9 @@ enum Keep {
 /// Reads an environment variable.
 type GetEnv = Box<dyn Fn(&str) -> Option<OsString>>;
 
+/// Adds to a calibration.
+type Calibrate = Box<dyn FnOnce(&mut Calibration)>;
+
 /// Settings of a [`Selector`]. Environment variables win over them:
 ///
 /// | variable | meaning |
@@ -64,6 +67,7 @@ pub struct SelectorBuilder {
     memory: Arc<dyn Memory>,
     machine: Option<Machine>,
     calibration: Option<Calibration>,
+    calibrate: Option<Calibrate>,
     force: Vec<String>,
     disable: Vec<String>,
     get_env: GetEnv,
@@ -84,6 +88,7 @@ impl Default for SelectorBuilder {
             memory: Arc::new(HostMemory),
             machine: None,
             calibration: None,
+            calibrate: None,
             force: Vec::new(),
             disable: Vec::new(),
             get_env: Box::new(|name| std::env::var_os(name)),
@@ -189,6 +194,13 @@ impl SelectorBuilder {
         self
     }
 
+    /// Adds to a calibration what only the program can measure, GPUs above all. Called when this
+    /// machine is calibrated, which is once: what comes out is kept in the store.
+    pub fn calibrate(mut self, add: impl FnOnce(&mut Calibration) + 'static) -> Self {
+        self.calibrate = Some(Box::new(add));
+        self
+    }
+
     /// Forces variants or backends, in the form of `POINTSMAN_FORCE`.
     pub fn force(mut self, rules: &str) -> Self {
         self.force.push(rules.to_owned());
@@ -279,7 +291,13 @@ impl SelectorBuilder {
         let stored = stored.and_then(Calibration::from_record);
         let is_new = stored.is_none() && self.calibration.is_none() && mode == Mode::Learn;
         let calibration = self.calibration.or(stored).unwrap_or_else(|| match mode {
-            Mode::Learn => measured_once(),
+            Mode::Learn => {
+                let mut calibration = measured_once();
+                if let Some(add) = self.calibrate {
+                    add(&mut calibration);
+                }
+                calibration
+            }
             // What is measured differs from run to run; frozen decisions must not.
             Mode::Frozen | Mode::Reference => Calibration::nominal(),
         });

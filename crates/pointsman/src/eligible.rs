@@ -4,12 +4,23 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::backend::Backend;
+use crate::decision::human_ns;
 use crate::machine::{Cap, Machine};
 use crate::memory::Headroom;
 use crate::workload::{DType, Workload};
 
 /// Bytes a call of this workload needs on the variant's backend.
 type Need = Box<dyn Fn(&Workload) -> u64 + Send + Sync>;
+
+/// Whether something that a variant needs can be used now: a device that may be lost, a kernel that
+/// is still compiled.
+pub trait Available: Send + Sync {
+    /// Asked on every call that the variant could serve: it must be quick. A panic means no.
+    fn is_available(&self) -> bool;
+
+    /// Why it is not, for explanations.
+    fn why_not(&self) -> String;
+}
 
 /// What a variant demands of a call and of the machine.
 pub(crate) struct Limits {
@@ -43,10 +54,12 @@ pub(crate) enum WhyNot {
     Missing(Cap),
     TooSmall { size: u64, min: u64 },
     TooLarge { size: u64, max: u64 },
+    OutOfMemory { from: u64, left_ns: u64 },
     DType(DType),
     Alignment { has: u64, needs: u64 },
     Gradient,
     Memory { needs: u64, free: Option<u64> },
+    Unavailable,
     When,
     Disabled,
     NotForced,
@@ -149,6 +162,13 @@ impl fmt::Display for WhyNot {
             WhyNot::Missing(cap) => write!(f, "this machine has no {cap}"),
             WhyNot::TooSmall { size, min } => write!(f, "size {size} is below {min}"),
             WhyNot::TooLarge { size, max } => write!(f, "size {size} is above {max}"),
+            WhyNot::OutOfMemory { from, left_ns } => {
+                let left = human_ns(*left_ns as f64);
+                write!(
+                    f,
+                    "ran out of memory at size {from}: not for another {left}"
+                )
+            }
             WhyNot::DType(dtype) => write!(f, "does not take dtype {dtype}"),
             WhyNot::Alignment { has, needs } => {
                 write!(f, "data is aligned to {has} bytes, it needs {needs}")
@@ -166,6 +186,7 @@ impl fmt::Display for WhyNot {
                     "needs {needs} bytes, free memory of its backend is unknown"
                 )
             }
+            WhyNot::Unavailable => f.write_str("not available now"),
             WhyNot::When => f.write_str("its condition says no"),
             WhyNot::Disabled => f.write_str("disabled"),
             WhyNot::NotForced => f.write_str("another one is forced"),

@@ -164,6 +164,24 @@ impl fmt::Display for Failure {
     }
 }
 
+/// What a variant returns whose memory did not suffice: it does not serve calls of this
+/// [size](crate::Workload::size) or larger for a while, and smaller ones as before.
+///
+/// The while is a minute at first, and twice as long each time it happens again, up to an hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfMemory {
+    /// Bytes that were asked for in vain.
+    pub bytes: u64,
+}
+
+impl fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no memory for {} bytes", self.bytes)
+    }
+}
+
+impl std::error::Error for OutOfMemory {}
+
 /// One attempt to serve a call, and how it failed.
 #[derive(Debug)]
 #[non_exhaustive]

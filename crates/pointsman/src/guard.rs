@@ -7,13 +7,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::decision::human_ns;
-use crate::error::{BoxError, Failure};
+use crate::error::{BoxError, Failure, OutOfMemory};
 
 /// First quarantine; each further one is twice as long.
 const FIRST_NS: u64 = 1_000_000_000;
 
 /// Longest quarantine: a device that comes back is found within the hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// For how long a size is too large after the memory did not suffice for it: as long as a reading of
+/// free memory is used. Each further time is twice as long.
+const FULL_NS: u64 = 60_000_000_000;
 
 /// Errors in a row that quarantine a variant. One may be this call's fault; a panic never is.
 const ERRORS_IN_A_ROW: u32 = 2;
@@ -45,6 +49,21 @@ impl Caught {
         matches!(self, Caught::Panic(_))
     }
 
+    /// Whether it was for want of memory, for whatever reason that was wrapped in.
+    pub(crate) fn out_of_memory(&self) -> Option<OutOfMemory> {
+        let Caught::Error(error) = self else {
+            return None;
+        };
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error.as_ref());
+        while let Some(error) = cause {
+            if let Some(found) = error.downcast_ref() {
+                return Some(*found);
+            }
+            cause = error.source();
+        }
+        None
+    }
+
     pub(crate) fn into_failure(self) -> Failure {
         match self {
             Caught::Error(error) => Failure::Error(error),
@@ -71,6 +90,8 @@ pub(crate) struct Quarantine {
     mask: AtomicU64,
     /// One bit per variant whose failures are remembered, so that success needs no lock.
     suspects: AtomicU64,
+    /// One bit per variant that ran out of memory lately.
+    full: AtomicU64,
     cases: Mutex<HashMap<u8, Case>>,
 }
 
@@ -80,6 +101,8 @@ struct Case {
     /// Quarantines so far without a success in between.
     times: u32,
     until_ns: Option<u64>,
+    /// The smallest size that memory did not suffice for, until when, and how often that was.
+    full: Option<(u64, u64, u32)>,
     /// Gave a wrong result: no time heals that.
     wrong: bool,
     why: String,
@@ -120,6 +143,33 @@ impl Quarantine {
         true
     }
 
+    /// Notes that a variant had no memory for a call of this size.
+    pub(crate) fn ran_out(&self, variant: u8, size: u64, why: String, now_ns: u64) {
+        let mut cases = self.cases();
+        let case = cases.entry(variant).or_default();
+        let (smallest, times) = match case.full {
+            Some((smallest, until, times)) if until > now_ns => (smallest.min(size), times),
+            Some((_, _, times)) => (size, times),
+            None => (size, 0),
+        };
+        let length = FULL_NS.saturating_mul(1 << times.min(10)).min(LONGEST_NS);
+        case.full = Some((smallest, now_ns.saturating_add(length), times + 1));
+        case.why = why;
+        self.full.fetch_or(1 << variant, Relaxed);
+    }
+
+    /// Variants that ran out of memory lately.
+    #[inline]
+    pub(crate) fn full(&self) -> u64 {
+        self.full.load(Relaxed)
+    }
+
+    /// From which size on a variant has no memory, and until when.
+    pub(crate) fn full_from(&self, variant: u8) -> Option<(u64, u64)> {
+        let (size, until, _) = self.cases().get(&variant)?.full?;
+        Some((size, until))
+    }
+
     /// Notes that a variant gave a wrong result.
     pub(crate) fn wrong(&self, variant: u8, why: String) {
         let mut cases = self.cases();
@@ -146,12 +196,12 @@ impl Quarantine {
 
     /// Releases whose time is over; true if anybody was.
     pub(crate) fn release(&self, now_ns: u64) -> bool {
-        if self.mask() == 0 {
+        if self.mask() | self.full() == 0 {
             return false;
         }
         // Held until the mask is changed: who is put in meanwhile must stay in.
         let mut cases = self.cases();
-        let mut released = 0;
+        let (mut released, mut emptied) = (0, false);
         for (variant, case) in cases.iter_mut() {
             if !case.wrong && case.until_ns.is_some_and(|until| until <= now_ns) {
                 case.until_ns = None;
@@ -159,9 +209,15 @@ impl Quarantine {
                 case.in_a_row = ERRORS_IN_A_ROW - 1;
                 released |= 1 << variant;
             }
+            let over = |(_, until, _): (u64, u64, u32)| until <= now_ns;
+            if self.full() & 1 << variant != 0 && case.full.is_some_and(over) {
+                // How often it happened stays known.
+                self.full.fetch_and(!(1 << variant), Relaxed);
+                emptied = true;
+            }
         }
         self.mask.fetch_and(!released, Relaxed);
-        released != 0
+        released != 0 || emptied
     }
 
     /// Why and for how long a variant is in quarantine.
@@ -181,11 +237,12 @@ impl Quarantine {
 
     /// Whether anybody is in quarantine for a time.
     pub(crate) fn will_end(&self) -> bool {
-        self.mask() != 0
-            && self
-                .cases()
-                .values()
-                .any(|c| !c.wrong && c.until_ns.is_some())
+        self.full() != 0
+            || self.mask() != 0
+                && self
+                    .cases()
+                    .values()
+                    .any(|c| !c.wrong && c.until_ns.is_some())
     }
 
     /// A variant's code has changed: what the old code did no longer counts.
@@ -198,6 +255,7 @@ impl Quarantine {
             };
         }
         self.mask.fetch_and(!(1 << variant), Relaxed);
+        self.full.fetch_and(!(1 << variant), Relaxed);
     }
 
     /// How often a variant was put in quarantine.
@@ -218,6 +276,7 @@ impl Quarantine {
         }
         let kept = cases.keys().fold(0, |mask, variant| mask | 1 << variant);
         self.mask.store(kept, Relaxed);
+        self.full.store(0, Relaxed);
     }
 }
 
@@ -259,6 +318,21 @@ mod tests {
         quarantine.served(0);
         assert!(!quarantine.failed(0, false, "e".into(), 0));
         assert!(quarantine.failed(0, false, "e".into(), 0));
+    }
+
+    #[test]
+    fn f32_no_memory_rules_out_a_size_for_a_while_and_longer_each_time() {
+        let quarantine = Quarantine::default();
+        quarantine.ran_out(2, 1000, "full".into(), 0);
+        quarantine.ran_out(2, 800, "full".into(), 1);
+        assert_eq!((quarantine.mask(), quarantine.full()), (0, 0b100));
+        let (from, until) = quarantine.full_from(2).unwrap();
+        assert_eq!((from, until), (800, 1 + 2 * FULL_NS));
+        assert!(!quarantine.release(until - 1) && quarantine.will_end());
+        assert!(quarantine.release(until));
+        assert_eq!(quarantine.full(), 0);
+        quarantine.ran_out(2, 5000, "full".into(), until);
+        assert_eq!(quarantine.full_from(2), Some((5000, until + 4 * FULL_NS)));
     }
 
     #[test]

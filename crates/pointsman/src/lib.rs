@@ -178,7 +178,8 @@ pub use cell::Cell;
 pub use check::{Checks, Verify};
 pub use clock::{Clock, FakeClock, SystemClock};
 pub use decision::{Decision, Explanation, Prediction, Reason, VariantReport};
-pub use error::{Attempt, BoxError, BuildError, Failure, Refused, RunError};
+pub use eligible::Available;
+pub use error::{Attempt, BoxError, BuildError, Failure, OutOfMemory, Refused, RunError};
 pub use machine::{
     BackendCost, Calibration, CalibrationError, Cap, CapError, Machine, MachineRecord,
 };

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use crate::backend::Backend;
 use crate::check::{Verdict, Verify};
-use crate::eligible::Limits;
+use crate::eligible::{Available, Limits};
 use crate::error::{Attempt, BoxError, BuildError, Failure, RunError};
 use crate::guard;
 use crate::machine::Cap;
@@ -225,6 +225,7 @@ pub(crate) struct Variant<O: Op> {
     pub(crate) revision: u32,
     pub(crate) limits: Limits,
     pub(crate) when: Option<Box<Condition<O>>>,
+    pub(crate) available: Option<Box<dyn Available>>,
     untouched: bool,
 }
 
@@ -359,6 +360,7 @@ impl<O: Op, K: Kind<O>> OpBuilder<O, K> {
             revision: 0,
             limits: Limits::default(),
             when: None,
+            available: None,
             untouched: false,
         });
         self.bodies.push(body);
@@ -429,6 +431,11 @@ impl<O: Op, K: Kind<O>> OpBuilder<O, K> {
                 None => Box::new(condition),
             });
         })
+    }
+
+    /// Serves while this can be used: a device, a compiled kernel.
+    pub fn available(self, what: impl Available + 'static) -> Self {
+        self.last(|v| v.available = Some(Box::new(what)))
     }
 
     /// Revision of its code, 0 at first. Raise it when the code changes: what was learned about
@@ -518,8 +525,10 @@ impl<O: Op, K: Kind<O>> OpBuilder<O, K> {
     fn contradiction(&self, index: usize, variant: &Variant<O>) -> Option<String> {
         let limits = &variant.limits;
         if self.references.contains(&index) {
-            let limited =
-                limits.depend_on_call() || !limits.caps.is_empty() || variant.when.is_some();
+            let limited = limits.depend_on_call()
+                || !limits.caps.is_empty()
+                || variant.when.is_some()
+                || variant.available.is_some();
             return limited
                 .then(|| "the reference serves every call and can have no limits".to_owned());
         }

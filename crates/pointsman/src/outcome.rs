@@ -105,6 +105,8 @@ pub enum Rejection {
     WarmUp,
     /// Another call inside this one was a trial.
     NestedTrial,
+    /// It waited for other calls on the same GPU.
+    Queued,
 }
 
 impl Rejection {
@@ -116,6 +118,7 @@ impl Rejection {
             Rejection::ClockWentBack => "clock_went_back",
             Rejection::WarmUp => "warm_up",
             Rejection::NestedTrial => "nested_trial",
+            Rejection::Queued => "queued",
         }
     }
 }
@@ -128,6 +131,7 @@ impl fmt::Display for Rejection {
             Rejection::ClockWentBack => "the clock went back",
             Rejection::WarmUp => "first use in this process",
             Rejection::NestedTrial => "a trial ran inside it",
+            Rejection::Queued => "it waited for other calls",
         })
     }
 }

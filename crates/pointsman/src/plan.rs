@@ -83,7 +83,12 @@ impl<O: Op, K: Kind<O>> Plan<O, K> {
         let batch = Batch::load(&self.word);
         if batch.is_fresh(inner.state.epoch()) {
             self.word.store(batch.0 - 1, Relaxed);
-            return inner.serve(batch.variant(), &self.workload, &mut args);
+            return inner.serve(
+                batch.variant(),
+                &self.workload,
+                1 << batch.variant(),
+                &mut args,
+            );
         }
         self.look(&mut args)
     }
@@ -106,7 +111,7 @@ impl<O: Op, K: Kind<O>> Plan<O, K> {
                 .store(Batch::new(variant, epoch, calls).0, Relaxed);
         }
         match look {
-            Look::Serve(choice) => inner.serve(choice.variant, &self.workload, args),
+            Look::Serve(choice) => inner.serve(choice.variant, &self.workload, eligible, args),
             Look::Due(choice) => {
                 // It stands for the calls since the last look, and for as many more batches as
                 // there are looks between two that are due.

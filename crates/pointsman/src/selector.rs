@@ -22,6 +22,7 @@ use crate::machine::{Calibration, Machine};
 use crate::memory::Headroom;
 use crate::op::{Function, Op, OpBuilder, valid_name};
 use crate::policy::Policy;
+use crate::run::Queues;
 use crate::save::{Checker, FlushError, Saver};
 use crate::state::OpState;
 use crate::stats::{OpStats, op_stats};
@@ -114,6 +115,7 @@ pub(crate) struct Shared {
     pub(crate) clock_cost_ns: u64,
     clock_tick_ns: u64,
     pub(crate) headroom: Headroom,
+    pub(crate) queues: Queues,
     pub(crate) checks: Checks,
     pub(crate) checker: Checker,
     pub(crate) seed: u64,
@@ -165,6 +167,7 @@ impl Selector {
             clock_tick_ns: clock_tick_ns(settings.clock.as_ref()),
             clock: settings.clock,
             headroom: settings.headroom,
+            queues: Queues::default(),
             checks: settings.checks,
             checker: Checker::default(),
             seed: settings.seed,

@@ -395,6 +395,16 @@ impl OpState {
         self.unpublish();
     }
 
+    /// Tells everybody that a variant had no memory for a call of this size.
+    pub(crate) fn ran_out(&self, shared: &Shared, timed: &Timed<'_>, why: String, wasted_ns: f64) {
+        let now_ns = shared.clock.now_ns();
+        let (variant, size) = (timed.pick.variant, timed.workload.size());
+        tracing::warn!(op = %self.name, variant = self.name_of(variant), size, error = why, "variant ran out of memory");
+        self.quarantine.ran_out(variant, size, why, now_ns);
+        self.note_failed(shared, timed, wasted_ns, now_ns);
+        self.unpublish();
+    }
+
     /// Notes that the reference failed: never quarantined, because nobody is behind it.
     pub(crate) fn reference_failed(&self, shared: &Shared, timed: &Timed<'_>) {
         self.note_failed(shared, timed, 0.0, shared.clock.now_ns());

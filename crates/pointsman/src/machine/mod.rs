@@ -66,6 +66,8 @@ pub struct Machine {
     pub arch: String,
     /// GPUs with their drivers; number N is `gpu:N`, and one that is masked is empty.
     pub gpus: Vec<String>,
+    /// Why there are no more GPUs, for explanations; it does not tell machines apart.
+    pub no_gpu: String,
 }
 
 impl Machine {
@@ -89,7 +91,14 @@ impl Machine {
             os: std::env::consts::OS.into(),
             arch: std::env::consts::ARCH.into(),
             gpus: Vec::new(),
+            no_gpu: String::new(),
         }
+    }
+
+    /// The same machine, with the reason why it has no more GPUs than it has.
+    pub fn no_more_gpus(mut self, why: &str) -> Self {
+        self.no_gpu = one_line(why);
+        self
     }
 
     /// The same machine with one GPU more, as `gpu:N` after those it has.
@@ -313,6 +322,7 @@ mod tests {
             os: "linux".into(),
             arch: "x86_64".into(),
             gpus: Vec::new(),
+            no_gpu: String::new(),
         }
     }
 

@@ -4,7 +4,9 @@ use super::Inner;
 use crate::decision::{Explanation, Reason};
 use crate::eligible::WhyNot;
 use crate::explain::{Line, explanation};
+use crate::guard;
 use crate::learn::Pick;
+use crate::machine::Cap;
 use crate::op::{Kind, Op, Variant};
 use crate::selector::Mode;
 use crate::workload::Workload;
@@ -48,7 +50,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
                 self.state
                     .quarantine
                     .why(id, now_ns)
-                    .or_else(|| static_why().map(|why| why.to_string()))
+                    .or_else(|| static_why().map(|why| self.told(place, why)))
             };
             Line {
                 id,
@@ -65,6 +67,20 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
             .enumerate()
             .map(line)
             .collect()
+    }
+
+    /// A reason in words, with what only the machine or the variant knows.
+    fn told(&self, place: usize, why: WhyNot) -> String {
+        let available = self.declared.variants[place].available.as_ref();
+        match (why, available) {
+            (WhyNot::Unavailable, Some(what)) => {
+                guard::attempt_sure(|| what.why_not()).unwrap_or_else(|_| why.to_string())
+            }
+            (WhyNot::Missing(Cap::Gpu(_)), _) if !self.shared().machine.no_gpu.is_empty() => {
+                format!("{why}: {}", self.shared().machine.no_gpu)
+            }
+            _ => why.to_string(),
+        }
     }
 
     pub(super) fn explanation(

@@ -2,11 +2,13 @@
 
 mod checked;
 mod explained;
+mod queue;
 mod single;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
+use crate::backend::Backend;
 use crate::cell::mix;
 use crate::decision::{Explanation, Prediction, Reason};
 use crate::eligible::WhyNot;
@@ -22,6 +24,7 @@ use crate::stats::{OpStats, op_stats};
 use crate::thread::{self, Inside};
 use crate::workload::Workload;
 
+pub(crate) use self::queue::Queues;
 pub use self::single::Single;
 
 /// A built op: cheap to clone, to be shared by threads.
@@ -54,6 +57,8 @@ pub(crate) struct Inner<O: Op, K: Kind<O>> {
     conditional: u64,
     /// Whose answer may change although the workload does not.
     pub(crate) moody: u64,
+    /// Who runs on a GPU, where calls wait for each other.
+    on_gpu: u64,
     /// Keeps published choices apart from those of handles of the same op that promise other
     /// checks.
     pub(crate) salt: u64,
@@ -102,13 +107,16 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
             .collect();
         let forced = shared.env.force.mask(op, &named)?;
         let disabled = shared.env.disable.mask(op, &named)?;
-        let (mut able, mut conditional, mut moody) = (0, 0, 0);
+        let (mut able, mut conditional, mut moody, mut on_gpu) = (0, 0, 0, 0);
         for (i, variant) in declared.variants.iter().enumerate() {
             let runs = variant.limits.missing_cap(&shared.machine).is_none();
-            let asked = variant.when.is_some() || variant.limits.memory.is_some();
+            let asked = variant.when.is_some()
+                || variant.available.is_some()
+                || variant.limits.memory.is_some();
             able |= u64::from(runs && disabled & 1 << i == 0) << i;
             conditional |= u64::from(asked || variant.limits.depend_on_call()) << i;
             moody |= u64::from(asked) << i;
+            on_gpu |= u64::from(matches!(variant.backend, Backend::Gpu(_))) << i;
         }
         possible(&declared, shared, forced, able)?;
         able &= declared.reference_mask(shared.mode);
@@ -138,6 +146,7 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
             able: renumbered(able),
             conditional: renumbered(conditional),
             moody: renumbered(moody & able),
+            on_gpu: renumbered(on_gpu),
             salt: match declared.check {
                 Some(_) => mix(1, u64::from(ids[declared.reference])),
                 None => 0,
@@ -166,7 +175,7 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
         let key = workload.cell_key();
         let eligible = inner.eligible(&workload, Some(&args));
         match inner.state.published(key ^ inner.salt, eligible) {
-            Look::Serve(choice) => inner.serve(choice.variant, &workload, &mut args),
+            Look::Serve(choice) => inner.serve(choice.variant, &workload, eligible, &mut args),
             Look::Due(choice) => {
                 inner
                     .learn(&workload, key, eligible, 1 << choice.period, &mut args)
@@ -278,7 +287,8 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
     pub(crate) fn eligible(&self, workload: &Workload, args: Option<&O::Args<'_>>) -> u64 {
         let choosy = workload.preference().is_some();
         let mut mask = self.able & !self.state.quarantine.mask();
-        if mask & self.conditional != 0 {
+        let full = self.state.quarantine.full();
+        if mask & (self.conditional | full) != 0 {
             mask = self.met(mask, workload, args);
         }
         let forced = mask & self.forced;
@@ -292,7 +302,8 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
     /// Those of the mask whose conditions this call meets.
     #[inline(never)]
     fn met(&self, mut mask: u64, workload: &Workload, args: Option<&O::Args<'_>>) -> u64 {
-        for id in bits(mask & self.conditional) {
+        let full = self.state.quarantine.full();
+        for id in bits(mask & (self.conditional | full)) {
             if self.why_not(self.place(id), workload, args).is_some() {
                 mask &= !(1 << id);
             }
@@ -322,15 +333,50 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         if let Some(why) = variant.limits.why_not(workload, variant.backend, headroom) {
             return Some(why);
         }
+        if let Some(why) = self.no_memory(self.ids[place], workload) {
+            return Some(why);
+        }
+        if let Some(available) = &variant.available
+            && !guard::attempt_sure(|| available.is_available()).unwrap_or(false)
+        {
+            return Some(WhyNot::Unavailable);
+        }
         let (when, args) = (variant.when.as_ref()?, args?);
         // A condition that panics is a condition that does not hold.
         let holds = catch_unwind(AssertUnwindSafe(|| when(args))).unwrap_or(false);
         (!holds).then_some(WhyNot::When)
     }
 
+    /// Whether it has run out of memory lately at this size or below.
+    fn no_memory(&self, id: u8, workload: &Workload) -> Option<WhyNot> {
+        if self.state.quarantine.full() & 1 << id == 0 {
+            return None;
+        }
+        let (from, until) = self.state.quarantine.full_from(id)?;
+        let left_ns = until.saturating_sub(self.shared().clock.now_ns());
+        (workload.size() >= from).then_some(WhyNot::OutOfMemory { from, left_ns })
+    }
+
     /// The fast way: the published choice, guarded, not timed.
     #[inline(always)]
-    pub(crate) fn serve(&self, id: u8, workload: &Workload, args: &mut O::Args<'_>) -> K::Out {
+    pub(crate) fn serve(
+        &self,
+        id: u8,
+        workload: &Workload,
+        eligible: u64,
+        args: &mut O::Args<'_>,
+    ) -> K::Out {
+        if self.on_gpu & 1 << id != 0 {
+            let (other, _turn) = self.turn(id, workload, eligible);
+            self.state.counters.add(id, -1);
+            self.state.counters.add(other, 1);
+            return self.serve_now(other, workload, args);
+        }
+        self.serve_now(id, workload, args)
+    }
+
+    #[inline(always)]
+    fn serve_now(&self, id: u8, workload: &Workload, args: &mut O::Args<'_>) -> K::Out {
         let inside = Inside::enter();
         let result = match &self.declared.bodies[usize::from(id)] {
             VariantBody::Sure(body) => guard::attempt_sure(|| body(args)),
@@ -452,10 +498,11 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
     ) -> (K::Out, Journey) {
         let mut left = eligible;
         loop {
-            let pick = self.choose(workload, key, left, &failed);
+            let mut pick = self.choose(workload, key, left, &failed);
             if failed.is_empty() {
                 self.state.publish(key ^ self.salt, eligible, &pick);
             }
+            let turn = self.turn_of(&mut pick, workload, left);
             let timed = self.timed(workload, key, pick, weight);
             if pick.variant == self.reference {
                 self.state.counters.add(pick.variant, 1);
@@ -464,6 +511,8 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
                 return (self.referred(raw, failed), journey);
             }
             let (result, cost) = self.clocked(&pick, || self.attempt(pick.variant, args));
+            let cost = turn.as_ref().map_or(cost, |turn| turn.alone(cost));
+            drop(turn);
             match result {
                 Ok(output) => {
                     self.state.counters.add(pick.variant, 1);
@@ -539,6 +588,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         failed: &mut Vec<Attempt>,
     ) {
         let panicked = caught.is_panic();
+        let full = caught.out_of_memory();
         let variant = &self.declared.variants[self.place(timed.pick.variant)];
         let why = match &caught {
             Caught::Error(error) => error.to_string(),
@@ -546,8 +596,12 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
                 format!("panicked: {}", guard::panic_message(payload.as_ref()))
             }
         };
-        self.state
-            .failed(self.shared(), timed, panicked, why, wasted_ns);
+        match full {
+            Some(_) => self.state.ran_out(self.shared(), timed, why, wasted_ns),
+            None => self
+                .state
+                .failed(self.shared(), timed, panicked, why, wasted_ns),
+        }
         match caught {
             Caught::Panic(payload) if !self.declared.op.may_run_again() => resume_unwind(payload),
             caught => failed.push(Attempt {

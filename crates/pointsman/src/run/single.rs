@@ -68,13 +68,16 @@ impl<O: Op, K: Kind<O>> Single<O, K> {
             }
             Err(caught) => {
                 let wasted = cost.map_or(0.0, |c| c.ns() as f64);
-                let panicked = caught.is_panic();
+                let (panicked, full) = (caught.is_panic(), caught.out_of_memory());
                 let failure = caught.into_failure();
                 let why = failure.to_string();
                 let shared = inner.shared();
-                inner
-                    .state
-                    .failed(shared, &timed, panicked, why.clone(), wasted);
+                match full {
+                    Some(_) => inner.state.ran_out(shared, &timed, why.clone(), wasted),
+                    None => inner
+                        .state
+                        .failed(shared, &timed, panicked, why.clone(), wasted),
+                }
                 Err(why.into())
             }
         }
