@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use pointsman::{
-    Available, Backend, BackendCost, Calibration, Cap, Clock as _, FakeClock, Handle, Machine,
-    Memory, Op, OutOfMemory, Selector, SelectorBuilder, Workload,
+    Available, Backend, BackendCost, Calibration, Cap, Chain, Clock as _, FakeClock, Handle,
+    Machine, Memory, Op, OutOfMemory, Selector, SelectorBuilder, Workload,
 };
 
 fn builder() -> SelectorBuilder {
@@ -370,4 +370,35 @@ fn where_the_data_is_decides_who_serves_and_a_chain_stays_there() {
         step.run((tiny, Backend::Gpu(0)));
     }
     assert_eq!(chosen(&step, light, (tiny, Backend::Gpu(0))), "host");
+}
+
+#[test]
+fn a_chain_is_brought_to_the_gpu_where_one_call_is_not() {
+    let (selector, clock) = fast_gpu(true);
+    let light = 8.0;
+    let step = step(&selector, &clock, "light", light);
+    let n = 1_000_000;
+    for _ in 0..300 {
+        step.run((n, Backend::Scalar));
+        step.run((n, Backend::Gpu(0)));
+    }
+    let workload = Step {
+        flops_each: light,
+        name: "",
+    }
+    .workload(&(n, Backend::Scalar));
+    let chain = |steps: usize| {
+        let mut chain = Chain::new(&selector, 4 * n as u64, 4 * n as u64);
+        for _ in 0..steps {
+            chain = chain.step(&step, workload);
+        }
+        chain
+    };
+    // The host takes 160 µs a step, the GPU 28 and twice 180 for the way.
+    assert_eq!(chain(1).best().0, Backend::Scalar);
+    assert_eq!(chain(2).best().0, Backend::Scalar);
+    assert_eq!(chain(5).best().0, Backend::Gpu(0));
+    let ns = chain(5).expected_ns(Backend::Gpu(0)).unwrap();
+    assert!((4.5e5..5.5e5).contains(&ns), "{ns}");
+    assert_eq!(chain(5).expected_ns(Backend::Gpu(9)), None);
 }
