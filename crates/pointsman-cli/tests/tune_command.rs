@@ -100,6 +100,88 @@ fn what_is_disabled_or_not_forced_is_not_chosen() {
     is_refused(&output, &["warp", "scalar"]);
 }
 
+/// What a command says of one variant.
+fn variant<'v>(told: &'v Value, name: &str) -> &'v Value {
+    let all = told["variants"].as_array().unwrap();
+    all.iter().find(|v| v["name"] == name).unwrap()
+}
+
+#[test]
+fn explain_and_map_name_nobody_whose_condition_the_shape_does_not_meet() {
+    let home = tempfile::tempdir().unwrap();
+    let tune = ["tune", "conv2d", "--sizes", "256..1024", "--json"];
+    let output = pointsman(&tune, home.path(), &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let explained = |shape: &str| {
+        let args = [
+            "explain",
+            "conv2d",
+            shape,
+            "--force",
+            "conv2d_f32=winograd",
+            "--json",
+        ];
+        json(&pointsman(&args, home.path(), &[]))
+    };
+    let three = explained("1x16x8x8x16x3");
+    if variant(&three, "winograd")["why_not"].is_string() {
+        return; // a machine without the instructions: forcing it was refused
+    }
+    assert_eq!(three["chosen"], "winograd");
+    assert_eq!(variant(&three, "winograd")["assumed"], false);
+    // Next to it, and as well known.
+    let two = explained("1x16x8x8x16x2");
+    assert_ne!(two["chosen"], "winograd");
+    assert_eq!(
+        variant(&two, "winograd")["why_not"],
+        "its condition says no"
+    );
+    // Nobody makes gigabytes to ask a condition; it says so instead.
+    let huge = ["explain", "fft", "8x100000000"];
+    let output = pointsman(&huge, home.path(), &[]);
+    assert!(text(&output.stdout).contains("if its condition holds"));
+
+    let output = pointsman(&["map", "conv2d", "--json"], home.path(), &[]);
+    let points = json(&output)[0]["points"].clone();
+    for point in points.as_array().unwrap() {
+        let predicted = point["predicted_ns"].as_object().unwrap();
+        assert!(predicted.contains_key("winograd"), "{point}");
+        assert!(
+            !predicted.contains_key("fft"),
+            "its filters are too small: {point}"
+        );
+    }
+    assert_eq!(points.as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn tuning_tells_who_was_not_measured_and_why() {
+    let home = tempfile::tempdir().unwrap();
+    let told = tuned(home.path(), &[]);
+    let refused = told["refused"].as_array().unwrap();
+    let of = |name: &str| refused.iter().find(|r| r["variant"] == name);
+    let threads = of("threads").unwrap();
+    assert_eq!(
+        (&threads["op"], &threads["failed"]),
+        (&"dot_f32".into(), &false.into())
+    );
+    assert_eq!(threads["why"], "size 16 is below 4096");
+    assert_eq!(threads["shapes"], 7);
+    assert!(of("scalar").is_none(), "it was measured: {told}");
+
+    let args = ["tune", "dot", "--sizes", "16..64", "--disable", "simd"];
+    let output = pointsman(&args, home.path(), &[]);
+    let lines = text(&output.stdout);
+    assert!(
+        lines.contains("dot_f32 threads: not measured at 3 shapes: size 16"),
+        "{lines}"
+    );
+    assert!(
+        lines.contains("dot_f32 simd: not measured at 3 shapes: disabled"),
+        "{lines}"
+    );
+}
+
 #[test]
 fn only_the_backends_asked_for_are_measured() {
     let home = tempfile::tempdir().unwrap();

@@ -2,12 +2,14 @@
 
 use pointsman::{Backend, BoxError, Explanation, Handle, OpStats, Single, Verify, Workload};
 
+use crate::Float;
 use crate::error::text;
 
-/// An op whose calls are described by a few whole numbers.
+/// An op whose calls are described by a few whole numbers; unless it says otherwise by one, the
+/// length of its vectors.
 pub trait Shaped: Verify + Default {
     /// What the numbers are, in order: `["m", "k", "n"]`.
-    const AXES: &'static [&'static str];
+    const AXES: &'static [&'static str] = &["n"];
 
     /// The workload of a call of this shape; as many numbers as there are axes.
     fn shaped(&self, shape: &[usize]) -> Workload;
@@ -17,7 +19,18 @@ pub trait Shaped: Verify + Default {
 
     /// A typical shape of about this size, the number of elements of its largest array: what
     /// tuning goes through.
-    fn of_size(&self, size: usize) -> Vec<usize>;
+    fn of_size(&self, size: usize) -> Vec<usize> {
+        vec![size]
+    }
+}
+
+/// The workload of an op that does so many operations for each of n elements, of so many vectors.
+#[inline]
+pub(crate) fn per_element<T: Float>(n: usize, flops: usize, vectors: usize) -> Workload {
+    Workload::new([n])
+        .dtype(T::DTYPE)
+        .flops(flops * n)
+        .bytes(vectors * size_of::<T>() * n)
 }
 
 /// An op of the catalogue.
@@ -30,7 +43,9 @@ pub trait Entry: Send + Sync {
     fn variants(&self) -> Vec<(String, Backend)>;
     /// The workload of a call of this shape.
     fn workload(&self, shape: &[usize]) -> Result<Workload, String>;
-    /// Who would serve a call of this shape, and why.
+    /// Who would serve a call of this shape, and why. Conditions are asked of the arguments
+    /// that [`call`](Self::call) makes, unless those are huge: then the explanation says what was
+    /// [assumed](pointsman::VariantReport::assumed).
     fn explain(&self, shape: &[usize]) -> Result<Explanation, String>;
     /// A typical shape of about this size.
     fn of_size(&self, size: usize) -> Vec<usize>;
@@ -46,11 +61,19 @@ pub trait Entry: Send + Sync {
 pub trait Call {
     /// Runs the variant that is chosen.
     fn run(&mut self);
+    /// Who would be chosen, and why.
+    fn explain(&mut self) -> Explanation;
     /// Runs this variant, whatever was learned; nothing is learned from it.
     fn run_variant(&mut self, variant: &str) -> Result<(), BoxError>;
     /// Runs this variant and learns from it.
     fn measure(&mut self, variant: &str) -> Result<(), BoxError>;
 }
+
+/// Bytes of arguments that are made only to ask conditions of them: a fraction of a second.
+const MOST_TO_ASK: f64 = (1 << 28) as f64;
+
+/// Seed of those arguments; conditions are on shapes and formats.
+const SEED: u64 = 1;
 
 struct Listed<O: Shaped> {
     handle: Handle<O>,
@@ -58,7 +81,7 @@ struct Listed<O: Shaped> {
 }
 
 /// Makes an entry of an op.
-pub(crate) fn entry<O: Shaped>(handle: &Handle<O>) -> Box<dyn Entry>
+pub fn entry<O: Shaped>(handle: &Handle<O>) -> Box<dyn Entry>
 where
     O::Sample: Send,
 {
@@ -105,7 +128,13 @@ impl<O: Shaped> Entry for Listed<O> {
     }
 
     fn explain(&self, shape: &[usize]) -> Result<Explanation, String> {
-        Ok(self.handle.explain(self.workload(shape)?))
+        let workload = self.workload(shape)?;
+        let told = self.handle.explain(workload);
+        let asked = told.variants.iter().any(|v| v.assumed);
+        if asked && workload.byte_count() <= MOST_TO_ASK {
+            return Ok(self.call(shape, SEED)?.explain());
+        }
+        Ok(told)
     }
 
     fn of_size(&self, size: usize) -> Vec<usize> {
@@ -139,6 +168,10 @@ struct Ready<O: Shaped> {
 impl<O: Shaped> Call for Ready<O> {
     fn run(&mut self) {
         std::hint::black_box(self.handle.run(self.op.args(&mut self.sample)));
+    }
+
+    fn explain(&mut self) -> Explanation {
+        self.handle.explain_call(&self.op.args(&mut self.sample))
     }
 
     fn run_variant(&mut self, variant: &str) -> Result<(), BoxError> {

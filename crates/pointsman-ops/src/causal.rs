@@ -222,7 +222,7 @@ mod tests {
             let (w, x): (Vec<f32>, Vec<f32>) = (floats(200, 1, 0), floats(90, 1, 1));
             let mut y = vec![0.0; len];
             let (w, x) = (&w[..], &x[..]);
-            crate::lanes::plain(Rectangle { w, x, y: &mut y });
+            crate::lanes::without_fma(|| rectangle(w, x, &mut y));
             for (i, y) in y.iter().enumerate() {
                 let terms = x.iter().rev().zip(&w[i..]);
                 let exact: f64 = terms.map(|(x, w)| x.wide() * w.wide()).sum();

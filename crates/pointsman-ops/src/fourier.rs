@@ -43,13 +43,13 @@ impl<T: FftNum + Default> Transform<T> for Arc<dyn Fft<T>> {
     }
 }
 
-/// A planned transform of real numbers.
+/// A planned transform of real numbers, row after row.
 pub trait Spectrum<T>: Send + Sync {
     /// Σ xⱼ e^(−2πi jk/n) for k up to n/2: the others are conjugates of these. The numbers are
     /// used as scratch.
     fn forward(&self, x: &mut [T], spectrum: &mut [Complex<T>]);
 
-    /// The way back, n times as large. The spectrum is used as scratch.
+    /// The way back, n times as large. The spectra are used as scratch.
     fn inverse(&self, spectrum: &mut [Complex<T>], x: &mut [T]);
 }
 
@@ -67,23 +67,34 @@ impl<T: FftNum + Default> Spectrum<T> for Real<T> {
     fn forward(&self, x: &mut [T], spectrum: &mut [Complex<T>]) {
         kept(|scratch: &mut Vec<Complex<T>>| {
             let scratch = apart(scratch, self.forward.get_scratch_len(), spectrum);
-            let done = self.forward.process_with_scratch(x, spectrum, scratch);
-            debug_assert!(done.is_ok(), "lengths are those of the plan");
+            let n = self.forward.len();
+            let rows = x
+                .chunks_exact_mut(n)
+                .zip(spectrum.chunks_exact_mut(half(n)));
+            for (x, spectrum) in rows {
+                let done = self.forward.process_with_scratch(x, spectrum, scratch);
+                debug_assert!(done.is_ok(), "lengths are those of the plan");
+            }
         });
     }
 
     fn inverse(&self, spectrum: &mut [Complex<T>], x: &mut [T]) {
-        // The first and last number of such a spectrum are real but for rounding; anything else is
-        // refused.
-        let last = spectrum.len() - 1;
-        spectrum[0].im = T::zero();
-        if x.len().is_multiple_of(2) {
-            spectrum[last].im = T::zero();
-        }
         kept(|scratch: &mut Vec<Complex<T>>| {
             let scratch = apart(scratch, self.inverse.get_scratch_len(), x);
-            let done = self.inverse.process_with_scratch(spectrum, x, scratch);
-            debug_assert!(done.is_ok(), "lengths are those of the plan");
+            let n = self.inverse.len();
+            let rows = spectrum
+                .chunks_exact_mut(half(n))
+                .zip(x.chunks_exact_mut(n));
+            for (spectrum, x) in rows {
+                // The first and last number of such a spectrum are real but for rounding; anything
+                // else is refused.
+                spectrum[0].im = T::zero();
+                if n.is_multiple_of(2) {
+                    spectrum[n / 2].im = T::zero();
+                }
+                let done = self.inverse.process_with_scratch(spectrum, x, scratch);
+                debug_assert!(done.is_ok(), "lengths are those of the plan");
+            }
         });
     }
 }
@@ -197,11 +208,13 @@ mod tests {
     #[test]
     fn both_directions_of_a_real_transform_give_the_numbers_back() {
         for n in [1, 2, 3, 8, 12, 15] {
-            let x: Vec<f64> = (0..n).map(|i| (i * i % 7) as f64).collect();
-            let (mut y, mut spectrum) = (x.clone(), vec![Complex::default(); half(n)]);
+            let x: Vec<f64> = (0..3 * n).map(|i| (i * i % 7) as f64).collect();
+            let (mut y, mut spectrum) = (x.clone(), vec![Complex::default(); 3 * half(n)]);
             let plan = f64::spectrum(n);
             plan.forward(&mut y, &mut spectrum);
-            assert!((spectrum[0].re - x.iter().sum::<f64>()).abs() < 1e-12);
+            for (x, spectrum) in x.chunks(n).zip(spectrum.chunks(half(n))) {
+                assert!((spectrum[0].re - x.iter().sum::<f64>()).abs() < 1e-12);
+            }
             plan.inverse(&mut spectrum, &mut y);
             for (x, y) in x.iter().zip(&y) {
                 assert!((x - y / n as f64).abs() < 1e-13, "{n}");

@@ -54,6 +54,10 @@ pub(crate) trait Kernel {
 /// [`Machine`](pointsman::Machine) claims: the CPU itself is asked, at the price of one load.
 #[inline]
 pub(crate) fn vectorised<K: Kernel>(kernel: K) -> K::Output {
+    #[cfg(all(test, not(target_arch = "aarch64")))]
+    if PLAIN.get() {
+        return kernel.run(Separate);
+    }
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx2,fma")]
@@ -97,10 +101,19 @@ pub(crate) fn vectorised_512<K: Kernel>(kernel: K) -> K::Output {
     vectorised(kernel)
 }
 
-/// The same without asking for more than every CPU of the target has: what tests compare with.
 #[cfg(all(test, not(target_arch = "aarch64")))]
-pub(crate) fn plain<K: Kernel>(kernel: K) -> K::Output {
-    kernel.run(Separate)
+thread_local! {
+    static PLAIN: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Does this with kernels that ask for no more than every CPU of the target has, on this thread: what
+/// CPUs of other users run.
+#[cfg(all(test, not(target_arch = "aarch64")))]
+pub(crate) fn without_fma<R>(work: impl FnOnce() -> R) -> R {
+    let before = PLAIN.replace(true);
+    let result = work();
+    PLAIN.set(before);
+    result
 }
 
 /// Says of the variant declared last that it needs what [`vectorised`] makes it for.

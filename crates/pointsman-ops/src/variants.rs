@@ -1,6 +1,6 @@
 //! The variants that one kernel gives: in vectors of two widths, and on all threads.
 
-use pointsman::{Backend, Kind, Op, OpBuilder};
+use pointsman::{Backend, BuildError, Handle, Kind, Op, OpBuilder, Selector, Verify};
 
 use crate::lanes::{needs_vectors, needs_wide_vectors, vectorised, vectorised_512};
 use crate::team::{Parts, WORTH_SHARING, shared};
@@ -23,6 +23,17 @@ pub(crate) fn with_lanes<O: Lanes, K: Kind<O>>(builder: OpBuilder<O, K>) -> OpBu
         .min_size(WORTH_SHARING)
 }
 
+/// Declares an op with a scalar reference and these variants.
+pub(crate) fn in_lanes<O: Lanes + Verify + Default>(
+    selector: &Selector,
+    scalar: impl Fn(&mut O::Args<'_>) -> O::Output + Send + Sync + 'static,
+) -> Result<Handle<O>, BuildError> {
+    let op = selector.op(O::default());
+    with_lanes(op.reference("scalar", Backend::Scalar, scalar))
+        .verified()
+        .build()
+}
+
 #[cfg(test)]
 pub(crate) type Body<O> = fn(&mut <O as Op>::Args<'_>) -> <O as Op>::Output;
 
@@ -36,6 +47,14 @@ pub(crate) fn bodies<O: Lanes>(reference: Body<O>) -> Vec<(&'static str, Body<O>
         ("avx512", |args| vectorised_512(O::kernel(args))),
         ("threads", |args| crate::team::in_parts(O::kernel(args), 3)),
         #[cfg(not(target_arch = "aarch64"))]
-        ("without FMA", |args| crate::lanes::plain(O::kernel(args))),
+        ("without FMA", |args| {
+            crate::lanes::without_fma(|| vectorised(O::kernel(args)))
+        }),
     ]
+}
+
+/// Lengths at which kernels go wrong: every remainder of their steps, and some of many steps.
+#[cfg(test)]
+pub(crate) fn lengths() -> impl Iterator<Item = usize> {
+    (0..=4 * crate::lanes::WIDE).chain([1000, 4097, 65_536, 100_003])
 }

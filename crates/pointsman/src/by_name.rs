@@ -155,18 +155,23 @@ impl Selector {
                 .iter()
                 .enumerate()
                 .filter(|(_, id)| **id != u8::MAX) // a name that cannot be remembered
-                .map(|(i, id)| Line {
-                    id: *id,
-                    name: candidates[i].to_owned(),
-                    backend: backend_of(candidates[i]),
-                    reference: i == 0,
-                    why_not: (eligible & 1 << id == 0).then(|| {
-                        let quarantined = state.quarantine.why(*id, now_ns);
-                        quarantined.unwrap_or_else(|| {
-                            "ruled out by mode, environment or preference".to_owned()
-                        })
-                    }),
-                    checked: None,
+                .map(|(i, id)| {
+                    let ruled_out = eligible & 1 << id == 0;
+                    let quarantined = state.quarantine.why(*id, now_ns).filter(|_| ruled_out);
+                    Line {
+                        id: *id,
+                        name: candidates[i].to_owned(),
+                        backend: backend_of(candidates[i]),
+                        reference: i == 0,
+                        quarantined: quarantined.is_some(),
+                        why_not: ruled_out.then(|| {
+                            quarantined.unwrap_or_else(|| {
+                                "ruled out by mode, environment or preference".to_owned()
+                            })
+                        }),
+                        assumed: false,
+                        checked: None,
+                    }
                 })
                 .collect();
             let mut told = explanation(self.shared(), state, workload, lines, None);

@@ -4,7 +4,7 @@
 //! cells (the features between the same powers of two): its smallest and its largest sizes, odd
 //! sizes, and the size of the call that asked.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::cell::Cell;
 use crate::op::Op;
@@ -13,6 +13,9 @@ use crate::workload::{MAX_FEATURES, Workload};
 
 /// Most blocks remembered per op.
 const MAX_BLOCKS: usize = 8192;
+
+/// Characters that are kept of why a check could not tell: enough to find the cause, and bounded.
+const LONGEST_WHY: usize = 200;
 
 /// How to check the variants of an op against its reference.
 ///
@@ -125,7 +128,8 @@ pub(crate) struct Found {
 #[derive(Default)]
 pub(crate) struct Checked {
     agreed: HashMap<u64, u64>,
-    cannot_tell: HashSet<(u64, u8)>,
+    /// By block and variant, and why.
+    cannot_tell: HashMap<(u64, u8), String>,
     unsaved: Vec<Found>,
     pub(crate) checks: u64,
     pub(crate) spent_ns: u64,
@@ -140,8 +144,13 @@ impl Checked {
 
     /// Whether a check of this variant here is worth while.
     pub(crate) fn is_open(&self, workload: &Workload, variant: u8) -> bool {
+        self.why_open(workload, variant).is_none()
+    }
+
+    /// Why a check of this variant here could not tell whether it agrees.
+    pub(crate) fn why_open(&self, workload: &Workload, variant: u8) -> Option<&str> {
         let block = workload.cell().block().key();
-        !self.cannot_tell.contains(&(block, variant))
+        self.cannot_tell.get(&(block, variant)).map(String::as_str)
     }
 
     pub(crate) fn note(
@@ -158,11 +167,12 @@ impl Checked {
                 Fact::Agreed
             }
             Verdict::Disagrees(_) => Fact::Disagreed,
-            Verdict::CannotTell(_) => {
+            Verdict::CannotTell(why) => {
                 if self.cannot_tell.len() >= MAX_BLOCKS {
                     self.cannot_tell.clear(); // they are tried again: bounded and correct
                 }
-                self.cannot_tell.insert((block.key(), variant));
+                let why = why.chars().take(LONGEST_WHY).collect();
+                self.cannot_tell.insert((block.key(), variant), why);
                 return;
             }
         };
@@ -198,7 +208,7 @@ impl Checked {
         self.agreed
             .values_mut()
             .for_each(|mask| *mask &= !(1 << variant));
-        self.cannot_tell.retain(|(_, v)| *v != variant);
+        self.cannot_tell.retain(|(_, v), _| *v != variant);
     }
 }
 

@@ -235,6 +235,11 @@ pub struct VariantReport {
     pub reference: bool,
     /// Why it may not serve this workload; `None` if it may.
     pub why_not: Option<String>,
+    /// Whether it may not because it failed, or gave a wrong result.
+    pub quarantined: bool,
+    /// Whether it may only if its condition on the arguments holds, which was taken as met because
+    /// there were none to ask it of.
+    pub assumed: bool,
     /// What it is expected to cost.
     pub predicted: Prediction,
     /// Accepted measurements in this cell.
@@ -315,6 +320,9 @@ impl Explanation {
             notes.push("reference".to_owned());
         }
         notes.extend(v.why_not.clone());
+        if v.assumed {
+            notes.push("if its condition holds".to_owned());
+        }
         if v.eligible() && v.checked == Some(false) {
             notes.push("not yet checked here".to_owned());
         }

@@ -256,6 +256,11 @@ impl Refused {
             why: why.to_string(),
         }
     }
+
+    /// Why it may not.
+    pub fn why(&self) -> &str {
+        &self.why
+    }
 }
 
 impl fmt::Display for Refused {

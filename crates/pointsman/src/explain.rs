@@ -15,6 +15,8 @@ pub(crate) struct Line {
     pub(crate) backend: Backend,
     pub(crate) reference: bool,
     pub(crate) why_not: Option<String>,
+    pub(crate) quarantined: bool,
+    pub(crate) assumed: bool,
     pub(crate) checked: Option<bool>,
 }
 
@@ -107,6 +109,8 @@ pub(crate) fn explanation(
                 backend: line.backend,
                 reference: line.reference,
                 why_not: line.why_not,
+                quarantined: line.quarantined,
+                assumed: line.assumed,
                 predicted: candidate.prediction,
                 samples,
                 failures,

@@ -188,12 +188,14 @@ fn an_explanation_is_json_with_the_documented_fields() {
         assert_eq!(
             keys(variant),
             [
+                "assumed",
                 "backend",
                 "checked",
                 "confidence",
                 "failures",
                 "name",
                 "predicted",
+                "quarantined",
                 "reference",
                 "samples",
                 "why_not"
@@ -237,7 +239,10 @@ fn quarantine_is_visible_with_the_time_that_is_left() {
     clock.advance(Duration::from_millis(750));
     let text = why().unwrap();
     assert!(text.starts_with("quarantined for 250 ms"), "{text}");
-    let table = op.explain(Workload::new([64])).to_string();
+    let told = op.explain(Workload::new([64]));
+    let in_quarantine: Vec<bool> = told.variants.iter().map(|v| v.quarantined).collect();
+    assert_eq!(in_quarantine, [false, true, false, false, false]);
+    let table = told.to_string();
     assert!(table.contains("quarantined for 250 ms"), "{table}");
     clock.advance(Duration::from_millis(250));
     assert_eq!(
@@ -459,4 +464,49 @@ fn quarantines_of_an_earlier_run_are_counted_once() {
     }
     assert_eq!(log.count("fast"), 0);
     assert_eq!(handles[0].stats().quarantines, 1);
+}
+
+#[test]
+fn a_call_is_explained_by_its_arguments_and_a_workload_by_what_is_assumed() {
+    let (clock, log) = (FakeClock::new(), Log::default());
+    let op = numbers(&selector(&clock), "even")
+        .reference(
+            "plain",
+            Backend::Scalar,
+            takes(&clock, &log, "plain", 40 * MICRO),
+        )
+        .variant(
+            "even",
+            Backend::Simd,
+            takes(&clock, &log, "even", 10 * MICRO),
+        )
+        .when(|n| **n % 2 == 0)
+        .build()
+        .unwrap();
+    for _ in 0..300 {
+        op.run(&64);
+    }
+    let ran = log.take().len();
+    // 64 and 65 share a cell: what was learned of one is known of the other.
+    let (even, odd) = (op.explain_call(&&64), op.explain_call(&&65));
+    assert_eq!(
+        (even.chosen.as_str(), odd.chosen.as_str()),
+        ("even", "plain")
+    );
+    assert_eq!(odd.reason, Reason::OnlyEligible);
+    let why = odd.variants[1].why_not.as_deref();
+    assert_eq!(why, Some("its condition says no"));
+    assert!(!even.variants[1].assumed && !odd.variants[1].assumed);
+    let told = op.explain(Workload::new([65]));
+    let assumed: Vec<bool> = told.variants.iter().map(|v| v.assumed).collect();
+    assert_eq!(
+        (told.chosen.as_str(), &assumed[..]),
+        ("even", &[false, true][..])
+    );
+    assert!(
+        told.to_string().contains("if its condition holds"),
+        "{told}"
+    );
+    assert!(!even.to_string().contains("condition"), "{even}");
+    assert_eq!((ran, log.take().len()), (300, 0), "explaining runs nothing");
 }

@@ -270,7 +270,8 @@ fn f27_a_measured_variant_is_checked_once_and_refused_if_it_is_wrong() {
         let told = op.explain(Workload::new([300]).aligned(4096));
         assert_eq!(told.variants[2].samples, 10, "all but the warm-up");
         let refused = suspect.measure(ask(5_000)).unwrap_err();
-        assert!(refused.is::<pointsman::Refused>(), "{refused}");
+        let refused = refused.downcast_ref::<pointsman::Refused>().unwrap();
+        assert!(refused.why().starts_with("quarantined: "), "{refused}");
     });
 }
 

@@ -8,6 +8,7 @@ use pointsman::{Backend, Refused};
 use pointsman_ops::catalogue::{Call, Entry};
 
 use super::record::Record;
+use super::refused::Refusals;
 
 /// Measurements of a variant: as many as the learner takes the median of.
 const ENOUGH: u32 = 9;
@@ -55,18 +56,8 @@ pub(super) struct Task<'e> {
 #[derive(Default)]
 pub(super) struct Measured {
     pub(super) measurements: u64,
-    pub(super) failures: Vec<String>,
-}
-
-impl Measured {
-    pub(super) fn add(&mut self, more: Measured) {
-        self.measurements += more.measurements;
-        for why in more.failures {
-            if !self.failures.contains(&why) {
-                self.failures.push(why);
-            }
-        }
-    }
+    pub(super) refusals: Refusals,
+    pace: Pace,
 }
 
 impl<'e> Task<'e> {
@@ -97,19 +88,25 @@ impl<'e> Task<'e> {
         slice: Duration,
         deadline: Instant,
         stop: &AtomicBool,
-        pace: &mut Pace,
+        measured: &mut Measured,
         record: Option<&mut Record>,
-    ) -> Result<Measured, String> {
-        let told = self.entry.explain(&self.shape)?;
-        let wanted = |b: Backend| self.backends.is_empty() || self.backends.contains(&b);
-        let may: Vec<_> = told
-            .variants
-            .iter()
-            .filter(|v| v.eligible() && wanted(v.backend))
-            .collect();
+    ) -> Result<(), String> {
+        let Measured {
+            measurements,
+            refusals,
+            pace,
+        } = measured;
         let mut call = self.entry.call(&self.shape, SEED)?;
+        let told = call.explain();
+        let wanted = |b: Backend| self.backends.is_empty() || self.backends.contains(&b);
+        let mut may = Vec::new();
+        for variant in told.variants.iter().filter(|v| wanted(v.backend)) {
+            match &variant.why_not {
+                None => may.push(variant),
+                Some(why) => refusals.refused(self.op(), &variant.name, variant.quarantined, why),
+            }
+        }
         let share = slice / may.len().max(1) as u32;
-        let mut measured = Measured::default();
         let mut times: Vec<(String, Vec<Duration>)> = Vec::new();
         for variant in may {
             if stop.load(Relaxed) || Instant::now() >= deadline {
@@ -127,24 +124,27 @@ impl<'e> Task<'e> {
             }
             match samples(&mut *call, &variant.name, share, deadline, stop) {
                 Ok(taken) => {
-                    measured.measurements += taken.len() as u64;
+                    *measurements += taken.len() as u64;
+                    refusals.measured(self.op(), &variant.name);
                     if let Some(least) = taken.iter().min() {
                         pace.learn(self.op(), &variant.name, self.size, *least);
                     }
                     times.push((variant.name.clone(), taken));
                 }
-                // A condition on the arguments does not hold for this shape: nothing is wrong.
-                Err(error) if error.is::<Refused>() => {}
+                // Its conditions hold, as was just asked: it has failed its check, or itself.
                 Err(error) => {
-                    let op = self.op();
-                    measured.failures.push(format!("{op}: {error}"));
+                    let why = match error.downcast_ref::<Refused>() {
+                        Some(refused) => refused.why().to_owned(),
+                        None => error.to_string(),
+                    };
+                    refusals.refused(self.op(), &variant.name, true, &why);
                 }
             }
         }
         if let Some(record) = record {
             record.add(&self.shape, &times)?;
         }
-        Ok(measured)
+        Ok(())
     }
 }
 
@@ -179,7 +179,111 @@ fn samples(
 
 #[cfg(test)]
 mod tests {
+    use pointsman::{Checks, Op, Selector, Verify, Workload};
+    use pointsman_ops::catalogue::{self, Shaped};
+
     use super::*;
+
+    /// Twice a number: rightly, wrongly, and not at all.
+    #[derive(Default)]
+    struct Twice;
+
+    impl Op for Twice {
+        type Args<'a> = u64;
+        type Output = u64;
+
+        fn name(&self) -> &str {
+            "twice"
+        }
+
+        fn workload(&self, n: &u64) -> Workload {
+            Workload::new([*n])
+        }
+    }
+
+    impl Verify for Twice {
+        type Sample = u64;
+
+        fn sample(&self, workload: &Workload, _: u64) -> u64 {
+            workload.size()
+        }
+
+        fn args(&self, n: &mut u64) -> u64 {
+            *n
+        }
+
+        fn agrees(&self, expected: (&u64, &u64), got: (&u64, &u64)) -> bool {
+            expected.1 == got.1
+        }
+    }
+
+    impl Shaped for Twice {
+        const AXES: &'static [&'static str] = &["n"];
+
+        fn shaped(&self, shape: &[usize]) -> Workload {
+            Workload::new([shape[0]])
+        }
+
+        fn make(&self, shape: &[usize], _: u64) -> u64 {
+            shape[0] as u64
+        }
+
+        fn of_size(&self, size: usize) -> Vec<usize> {
+            vec![size]
+        }
+    }
+
+    #[test]
+    fn a_variant_that_is_wrong_fails_or_is_ruled_out_is_told_with_the_reason() {
+        let selector = Selector::builder()
+            .in_memory()
+            .ignore_environment()
+            .checks(Checks::Inline)
+            .build()
+            .unwrap();
+        let twice = selector
+            .op(Twice)
+            .reference("add", Backend::Scalar, |n| *n + *n)
+            .variant("shift", Backend::Simd, |n| *n << 1)
+            .variant("square", Backend::Simd, |n| *n * *n)
+            .try_variant("broken", Backend::Simd, |_| Err::<u64, _>("out of order"))
+            .variant("odd", Backend::Simd, |n| 2 * *n)
+            .when(|n| n % 2 == 1)
+            .verified()
+            .build()
+            .unwrap();
+        let entry = catalogue::entry(&twice);
+        let mut measured = Measured::default();
+        let (hour, stop) = (Duration::from_secs(3600), AtomicBool::new(false));
+        for size in [16, 32, 64] {
+            let task = Task::new(&*entry, size, &[]);
+            let deadline = Instant::now() + hour;
+            task.measure(hour, deadline, &stop, &mut measured, None)
+                .unwrap();
+        }
+        let told = serde_json::to_value(measured.refusals.told()).unwrap();
+        let brief: Vec<_> = told.as_array().unwrap().iter().collect();
+        assert_eq!(brief.len(), 3, "{told}");
+        for (refusal, name, failed, why) in [
+            (brief[0], "broken", true, "out of order"),
+            (brief[1], "odd", false, "its condition says no"),
+            (brief[2], "square", true, "quarantined: "),
+        ] {
+            assert_eq!(
+                (&refusal["op"], &refusal["variant"]),
+                (&"twice".into(), &name.into())
+            );
+            assert_eq!(
+                (&refusal["failed"], &refusal["shapes"]),
+                (&failed.into(), &3.into())
+            );
+            assert!(refusal["why"].as_str().unwrap().contains(why), "{told}");
+        }
+        assert!(
+            measured.measurements >= 3 * 2 * 2,
+            "the others were measured"
+        );
+    }
 
     #[test]
     fn what_a_large_call_took_says_nothing_of_a_small_one() {

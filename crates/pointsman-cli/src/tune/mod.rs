@@ -3,6 +3,7 @@
 mod measure;
 mod progress;
 mod record;
+mod refused;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,9 +16,10 @@ use pointsman::Backend;
 use pointsman_ops::catalogue::Entry;
 use serde::Serialize;
 
-use self::measure::{Measured, Pace, Task};
+use self::measure::{Measured, Task};
 use self::progress::Progress;
 use self::record::Record;
+use self::refused::{Lines, Refusal};
 use crate::catalogue::{Catalogue, Steer};
 use crate::map::Map;
 use crate::output::{Failure, note, report};
@@ -60,8 +62,8 @@ struct Tuned {
     left_out: usize,
     interrupted: bool,
     store: String,
-    /// Variants that could not be measured somewhere, and why.
-    failures: Vec<String>,
+    /// Variants that failed somewhere or were measured nowhere, and why.
+    refused: Vec<Refusal>,
     map: Map,
 }
 
@@ -118,7 +120,6 @@ impl Tune {
         let tasks = self.tasks(entries);
         let progress = Progress::new(tasks.len(), *self.time);
         let mut sum = Measured::default();
-        let mut pace = Pace::default();
         let mut done = 0;
         for (at, task) in tasks.iter().enumerate() {
             let now = Instant::now();
@@ -128,8 +129,8 @@ impl Tune {
             progress.at(task, at);
             // What the small sizes leave over goes to the large ones.
             let slice = (deadline - now) / (tasks.len() - at) as u32 * 2;
-            let measured = task.measure(slice, deadline, &stop, &mut pace, record.as_deref_mut());
-            sum.add(measured.map_err(Failure::new)?);
+            task.measure(slice, deadline, &stop, &mut sum, record.as_deref_mut())
+                .map_err(Failure::new)?;
             done += 1;
         }
         progress.finish();
@@ -143,7 +144,7 @@ impl Tune {
             left_out: tasks.len() - done,
             interrupted: stop.load(Relaxed),
             store: catalogue.selector.store_name().to_owned(),
-            failures: sum.failures,
+            refused: sum.refusals.told(),
             map: Map::new(entries, self.sizes).map_err(Failure::new)?,
         })
     }
@@ -197,8 +198,6 @@ impl std::fmt::Display for Tuned {
                 self.left_out
             )?;
         }
-        self.failures
-            .iter()
-            .try_for_each(|why| writeln!(f, "{why}"))
+        write!(f, "{}", Lines(&self.refused))
     }
 }

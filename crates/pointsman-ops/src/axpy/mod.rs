@@ -5,12 +5,12 @@ mod simd;
 
 use std::marker::PhantomData;
 
-use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
+use pointsman::{BuildError, Handle, Op, Selector, Verify, Workload};
 
-use crate::catalogue::Shaped;
+use crate::catalogue::{Shaped, per_element};
 use crate::error::one_length;
 use crate::sample::{floats, gamma, short};
-use crate::variants::with_lanes;
+use crate::variants::in_lanes;
 use crate::{Error, Float, ShapeError};
 
 /// y ← a x + y.
@@ -71,23 +71,13 @@ impl<T: Float> Op for Axpy<T> {
 const FACTOR: f64 = 0.7;
 
 impl<T: Float> Shaped for Axpy<T> {
-    const AXES: &'static [&'static str] = &["n"];
-
     #[inline]
     fn shaped(&self, shape: &[usize]) -> Workload {
-        let n = shape[0];
-        Workload::new([n])
-            .dtype(T::DTYPE)
-            .flops(2 * n)
-            .bytes(3 * size_of::<T>() * n)
+        per_element::<T>(shape[0], 2, 3)
     }
 
     fn make(&self, shape: &[usize], seed: u64) -> Self::Sample {
         (floats(shape[0], seed, 0), floats(shape[0], seed, 1))
-    }
-
-    fn of_size(&self, size: usize) -> Vec<usize> {
-        vec![size]
     }
 }
 
@@ -124,18 +114,13 @@ fn error_bound<T: Float>(product: f64, y: f64) -> f64 {
 
 /// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Axpy<T>>, BuildError> {
-    let builder =
-        selector
-            .op(Axpy::<T>::default())
-            .reference("scalar", Backend::Scalar, scalar::axpy);
-    with_lanes(builder).verified().build()
+    in_lanes(selector, scalar::axpy)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lanes::WIDE;
-    use crate::variants::{Body, bodies};
+    use crate::variants::{Body, bodies, lengths};
 
     fn variants<T: Float>() -> Vec<(&'static str, Body<Axpy<T>>)> {
         bodies::<Axpy<T>>(scalar::axpy)
@@ -143,7 +128,7 @@ mod tests {
 
     fn right_at_every_length<T: Float>() {
         let op = Axpy::<T>::default();
-        for n in (0..=4 * WIDE).chain([1000, 4097, 65_536, 100_003]) {
+        for n in lengths() {
             let before = op.make(&[n], 5);
             for (name, axpy) in variants() {
                 let mut after = before.clone();

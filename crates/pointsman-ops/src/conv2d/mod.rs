@@ -1,6 +1,7 @@
 //! Convolution of images with filters.
 
 mod direct;
+mod fft;
 mod im2col;
 mod shape;
 mod sliding;
@@ -43,7 +44,9 @@ pub fn conv2d<T: Float>(shape: &Shape, x: &[T], filters: &[T]) -> Result<Vec<T>,
 /// The same as an op: `conv2d_f32`, `conv2d_f64`.
 ///
 /// Winograd's variant takes differences of neighbouring elements: where one is infinite or NaN,
-/// results next to those that it belongs to can be NaN too.
+/// results next to those that it belongs to can be NaN too. The variant `fft` gives all results of a
+/// tile errors of one size: those that are small beside the others have few right digits. Calls with
+/// what is not finite, or so large that its sums would overflow, it computes like `im2col`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Conv2d<T>(PhantomData<T>);
 
@@ -145,7 +148,8 @@ impl<T: Float> Sample<T> {
     }
 
     /// How far from the exact result each filter's may be: γ max|x| Σ|g| for a plain sum of any
-    /// order, and where Winograd's variant may serve, its roundings on sums that grow meanwhile.
+    /// order; where Winograd's variant may serve, its roundings on sums that grow meanwhile; and
+    /// where spectra may, theirs.
     fn bounds(&self) -> Vec<f64> {
         let largest = self
             .x
@@ -158,13 +162,24 @@ impl<T: Float> Sample<T> {
             true => plain.max(winograd::GROWTH * gamma::<T>(winograd::roundings(c))),
             false => plain,
         };
-        let weight = |filter: usize| {
+        let norm = self.norm();
+        let bound = |filter: usize| {
             let filter = &self.filters[filter * depth..][..depth];
-            filter.iter().map(|g| g.wide().abs()).sum::<f64>()
+            let weight: f64 = filter.iter().map(|g| g.wide().abs()).sum();
+            let sums = relative * largest * weight;
+            match self.shape.suits_spectra() {
+                true => sums.max(fft::error_bound(&self.shape, filter, norm)),
+                false => sums,
+            }
         };
-        (0..k)
-            .map(|filter| relative * largest * weight(filter))
-            .collect()
+        (0..k).map(bound).collect()
+    }
+
+    /// The largest Euclidean norm of a channel of an image.
+    fn norm(&self) -> f64 {
+        let channels = self.x.chunks((self.shape.h * self.shape.w).max(1));
+        let squares = channels.map(|x| x.iter().map(|x| x.wide().powi(2)).sum::<f64>());
+        squares.fold(0.0, f64::max).sqrt()
     }
 }
 
@@ -223,7 +238,8 @@ impl<T: Float> Verify for Conv2d<T> {
 const WORTH_SHARING: usize = 1 << 18;
 
 /// Declares it with its variants: `direct` (the reference), `im2col`, `sliding` (for filters that
-/// move by one), `winograd` (for those of 3×3 among them) and `threads`.
+/// move by one), `winograd` (for those of 3×3 among them), `fft` (for large ones among them) and
+/// `threads`.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Conv2d<T>>, BuildError> {
     let builder = selector
         .op(Conv2d::<T>::default())
@@ -246,6 +262,11 @@ pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Conv2d<T>>, Build
         .when(|g| g.shape.is_three_by_three())
         .memory(|w| need::<T>(w, winograd::scratch));
     needs_vectors(builder)
+        .variant("fft", Backend::Simd, |g| {
+            fft::convolve(&g.shape, g.x, g.filters, g.y)
+        })
+        .when(|g| g.shape.suits_spectra())
+        .memory(|w| need::<T>(w, fft::scratch))
         .variant("threads", Backend::Threads, |g| {
             threads::convolve(&g.shape, g.x, g.filters, g.y)
         })

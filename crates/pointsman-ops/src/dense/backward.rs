@@ -81,7 +81,7 @@ impl<'a, T: Float> Args<'a, T> {
         out: &'a mut Gradients<T>,
     ) -> Result<Self, ShapeError> {
         const NAME: &str = "dense_backward";
-        fit(x, w)?;
+        fit(NAME, x, w)?;
         outputs(NAME, x, w, sums.len())?;
         outputs(NAME, x, w, dy.len())?;
         for (of, room) in [(x, out.x.view()), (w, out.w.view())] {
@@ -367,6 +367,16 @@ impl<T: Float> Sample<T> {
             *slot = sum(&mut (0..m).map(|i| dz[i * n + j]));
         }
         self
+    }
+
+    /// Lets an output through, with this gradient behind it.
+    pub(super) fn spoil(&mut self, i: usize, bad: T) {
+        (self.sums[i], self.dy[i]) = (T::one(), bad);
+    }
+
+    /// Lets nothing through at an output.
+    pub(super) fn cut(&mut self, i: usize) {
+        self.sums[i] = -T::one();
     }
 
     pub(super) fn gradients_mut(&mut self) -> &mut Gradients<T> {

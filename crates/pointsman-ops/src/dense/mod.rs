@@ -78,7 +78,7 @@ pub fn dense<'a, T: Float>(
     activation: Activation,
 ) -> Result<Matrix<T>, Error> {
     let (x, w) = (x.into(), w.into());
-    fit(x, w)?;
+    fit("dense", x, w)?;
     let mut y = Matrix::zeros(x.rows(), w.columns());
     let args = Args::new(x, w, b, activation, y.elements_mut())?;
     T::ops()?.dense.run(args);
@@ -109,7 +109,7 @@ impl<'a, T: Float> Args<'a, T> {
         activation: Activation,
         y: &'a mut [T],
     ) -> Result<Self, ShapeError> {
-        fit(x, w)?;
+        fit("dense", x, w)?;
         if b.len() != w.columns() {
             let rule = "the bias must have an element for each column of W";
             let shape = [w.rows(), w.columns()];
@@ -136,13 +136,13 @@ impl<'a, T: Float> Args<'a, T> {
 }
 
 /// Whether X W exists.
-fn fit<T: Float>(x: View<'_, T>, w: View<'_, T>) -> Result<(), ShapeError> {
+fn fit<T: Float>(op: &'static str, x: View<'_, T>, w: View<'_, T>) -> Result<(), ShapeError> {
     if x.columns() == w.rows() {
         return Ok(());
     }
     let (one, other) = ([x.rows(), x.columns()], [w.rows(), w.columns()]);
     let rule = "X must have as many columns as W has rows";
-    Err(ShapeError::new("dense", &one, &other, rule))
+    Err(ShapeError::new(op, &one, &other, rule))
 }
 
 /// Whether so many elements are one for each example and output.

@@ -16,6 +16,10 @@ fn variants<T: Float>(gradient: bool) -> Vec<(&'static str, Body<T>)> {
     ];
     if !gradient {
         all.push(("fused", forward::fused));
+        #[cfg(not(target_arch = "aarch64"))]
+        all.push(("fused without FMA", |args| {
+            crate::lanes::without_fma(|| forward::fused(args))
+        }));
     }
     all
 }
@@ -93,14 +97,91 @@ fn every_variant_is_right_for_small_and_large_shapes() {
     }
 }
 
+/// Sums of ones, whose result is known whatever is put in one place.
+fn ones(shape: [usize; 3], activation: Activation) -> Sample<f32> {
+    let mut sample = Sample::new(&shape, activation, false, 1);
+    for ones in [&mut sample.x, &mut sample.w, &mut sample.b] {
+        ones.fill(1.0);
+    }
+    sample
+}
+
 #[test]
-fn what_is_not_finite_shows_in_its_row_and_nowhere_else() {
+fn what_is_not_finite_shows_where_it_belongs_and_nowhere_else() {
+    let (m, k, n) = (9, 5, 21);
+    let (nan, infinity) = (f32::NAN, f32::INFINITY);
+    // What is where: in row 4 of X, in column 20 of W, in element 7 of b.
+    type Spoil = (fn(&mut Sample<f32>, f32), fn(usize) -> bool);
+    let spoils: [Spoil; 3] = [
+        (|sample, bad| sample.x[4 * 5 + 4] = bad, |i| i / 21 == 4),
+        (|sample, bad| sample.w[2 * 21 + 20] = bad, |i| i % 21 == 20),
+        (|sample, bad| sample.b[7] = bad, |i| i % 21 == 7),
+    ];
     for (name, forward) in variants::<f32>(false) {
-        let mut sample = Sample::new(&[9, 5, 21], Activation::Relu, false, 1);
-        sample.x[4 * 5] = f32::NAN;
+        for (activation, bad, expected) in [
+            (Activation::Identity, nan, nan),
+            (Activation::Identity, infinity, infinity),
+            (Activation::Identity, -infinity, -infinity),
+            (Activation::Relu, nan, nan),
+            (Activation::Relu, infinity, infinity),
+            (Activation::Relu, -infinity, 0.0),
+        ] {
+            for (spoil, is_spoilt) in spoils {
+                let mut sample = ones([m, k, n], activation);
+                spoil(&mut sample, bad);
+                forward(&mut Dense::default().args(&mut sample));
+                for (i, y) in sample.y.iter().enumerate() {
+                    let right = match is_spoilt(i) {
+                        true => *y == expected || y.is_nan() && expected.is_nan(),
+                        false => *y == 6.0,
+                    };
+                    assert!(right, "{name}, {activation:?} with {bad}: {y} at {i}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_finite_behind_a_layer_shows_in_the_gradients_that_it_belongs_to() {
+    let (m, k, n) = (6, 5, 7);
+    for (name, backward) in backward::variants::<f32>() {
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let mut sample = backward::Sample::new(&[m, k, n], Activation::Relu, 1);
+            sample.spoil(2 * n + 3, bad); // example 2, output 3
+            sample.spoil(4 * n + 5, bad); // cut off: nothing of it comes through
+            sample.cut(4 * n + 5);
+            backward(&mut DenseBackward::default().args(&mut sample));
+            let out = sample.gradients_mut();
+            let shows = |of: &[f32], is_spoilt: &dyn Fn(usize) -> bool| {
+                let right = |(i, g): (usize, &f32)| g.is_finite() != is_spoilt(i);
+                of.iter().enumerate().all(right)
+            };
+            assert!(shows(out.x.elements(), &|i| i / k == 2), "{name}, {bad}");
+            assert!(shows(out.w.elements(), &|i| i % n == 3), "{name}, {bad}");
+            assert!(shows(&out.b, &|j| j == 3), "{name}, {bad}");
+        }
+    }
+}
+
+#[test]
+fn infinities_that_cancel_and_zeros_that_meet_them_are_not_numbers() {
+    for (name, forward) in variants::<f32>(false) {
+        let mut sample = ones([3, 4, 5], Activation::Relu);
+        sample.x[0] = f32::INFINITY; // row 0: ∞ − ∞
+        sample.x[1] = f32::NEG_INFINITY;
+        sample.x[4] = f32::INFINITY; // row 1: ∞ · 0 in column 2
+        sample.w[2] = 0.0;
         forward(&mut Dense::default().args(&mut sample));
         for (i, y) in sample.y.iter().enumerate() {
-            assert_eq!(y.is_nan(), i / 21 == 4, "{name} at {i}");
+            let expected = match (i / 5, i % 5) {
+                (0, _) | (1, 2) => f32::NAN,
+                (1, _) => f32::INFINITY,
+                (_, 2) => 4.0,
+                _ => 5.0,
+            };
+            let same = *y == expected || y.is_nan() && expected.is_nan();
+            assert!(same, "{name}: {y} at {i}, not {expected}");
         }
     }
 }
@@ -214,7 +295,10 @@ fn shapes_that_do_not_fit_are_an_error_that_names_both() {
     let identity = Activation::Identity;
     let message = |error: Error| error.to_string();
     let error = message(dense(&x, &x, &[0.0; 3], identity).unwrap_err());
-    assert!(error.contains("2x3 and 2x3"), "{error}");
+    assert!(error.starts_with("dense: shapes 2x3 and 2x3"), "{error}");
+    let error = message(dense_backward(&x, &x, identity, &[0.0; 6], &[0.0; 6]).unwrap_err());
+    let named = error.starts_with("dense_backward: shapes 2x3 and 2x3");
+    assert!(named, "{error}");
     let error = message(dense(&x, &w, &[0.0; 5], identity).unwrap_err());
     assert!(error.contains("3x4 and 5"), "{error}");
     let mut y = [0.0; 7];

@@ -162,8 +162,6 @@ const ORDER: f64 = 0.6;
 const STEP: f64 = 0.125;
 
 impl<T: Float, M: Method> Shaped for Derivative<T, M> {
-    const AXES: &'static [&'static str] = &["n"];
-
     #[inline]
     fn shaped(&self, shape: &[usize]) -> Workload {
         let n = shape[0];
@@ -176,10 +174,6 @@ impl<T: Float, M: Method> Shaped for Derivative<T, M> {
 
     fn make(&self, shape: &[usize], seed: u64) -> Self::Sample {
         (floats(shape[0], seed, 0), vec![T::zero(); shape[0]])
-    }
-
-    fn of_size(&self, size: usize) -> Vec<usize> {
-        vec![size]
     }
 }
 

@@ -5,12 +5,12 @@ mod simd;
 
 use std::marker::PhantomData;
 
-use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
+use pointsman::{BuildError, Handle, Op, Selector, Verify, Workload};
 
-use crate::catalogue::Shaped;
+use crate::catalogue::{Shaped, per_element};
 use crate::error::one_length;
 use crate::sample::{floats, gamma, short};
-use crate::variants::with_lanes;
+use crate::variants::in_lanes;
 use crate::{Error, Float, ShapeError};
 
 pub(crate) use simd::Product;
@@ -60,23 +60,13 @@ impl<T: Float> Op for Dot<T> {
 }
 
 impl<T: Float> Shaped for Dot<T> {
-    const AXES: &'static [&'static str] = &["n"];
-
     #[inline]
     fn shaped(&self, shape: &[usize]) -> Workload {
-        let n = shape[0];
-        Workload::new([n])
-            .dtype(T::DTYPE)
-            .flops(2 * n)
-            .bytes(2 * size_of::<T>() * n)
+        per_element::<T>(shape[0], 2, 2)
     }
 
     fn make(&self, shape: &[usize], seed: u64) -> Self::Sample {
         (floats(shape[0], seed, 0), floats(shape[0], seed, 1))
-    }
-
-    fn of_size(&self, size: usize) -> Vec<usize> {
-        vec![size]
     }
 }
 
@@ -109,25 +99,20 @@ fn error_bound<T: Float>(x: &[T], y: &[T]) -> f64 {
 
 /// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Dot<T>>, BuildError> {
-    let builder =
-        selector
-            .op(Dot::<T>::default())
-            .reference("scalar", Backend::Scalar, scalar::dot);
-    with_lanes(builder).verified().build()
+    in_lanes(selector, scalar::dot)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lanes::WIDE;
-    use crate::variants::{Body, bodies};
+    use crate::variants::{Body, bodies, lengths};
 
     fn variants<T: Float>() -> Vec<(&'static str, Body<Dot<T>>)> {
         bodies::<Dot<T>>(scalar::dot)
     }
 
     fn right_at_every_length<T: Float>() {
-        for n in (0..=4 * WIDE).chain([1000, 4097, 65_536, 100_003]) {
+        for n in lengths() {
             let (x, y) = Dot::<T>::default().make(&[n], 7);
             let exact: f64 = x.iter().zip(&y).map(|(a, b)| a.wide() * b.wide()).sum();
             for (name, dot) in variants::<T>() {

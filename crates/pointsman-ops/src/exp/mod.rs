@@ -5,12 +5,12 @@ mod simd;
 
 use std::marker::PhantomData;
 
-use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
+use pointsman::{BuildError, Handle, Op, Selector, Verify, Workload};
 
-use crate::catalogue::Shaped;
+use crate::catalogue::{Shaped, per_element};
 use crate::error::one_length;
 use crate::sample::{floats, near_all, rare, short, sprinkle};
-use crate::variants::with_lanes;
+use crate::variants::in_lanes;
 use crate::{Error, Float, ShapeError};
 
 pub(crate) use simd::Reduced;
@@ -64,15 +64,9 @@ impl<T: Float> Op for Exp<T> {
 }
 
 impl<T: Float> Shaped for Exp<T> {
-    const AXES: &'static [&'static str] = &["n"];
-
     #[inline]
     fn shaped(&self, shape: &[usize]) -> Workload {
-        let n = shape[0];
-        Workload::new([n])
-            .dtype(T::DTYPE)
-            .flops((2 * T::DEGREE + 9) * n) // those of the polynomial
-            .bytes(2 * size_of::<T>() * n)
+        per_element::<T>(shape[0], 2 * T::DEGREE + 9, 2) // those of the polynomial
     }
 
     fn make(&self, shape: &[usize], seed: u64) -> Self::Sample {
@@ -81,10 +75,6 @@ impl<T: Float> Shaped for Exp<T> {
             x.into_iter().map(|x| x * T::of(10.0)).collect(),
             vec![T::zero(); shape[0]],
         )
-    }
-
-    fn of_size(&self, size: usize) -> Vec<usize> {
-        vec![size]
     }
 }
 
@@ -122,11 +112,7 @@ fn ends<T: Float>() -> [T; 4] {
 
 /// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Exp<T>>, BuildError> {
-    let builder =
-        selector
-            .op(Exp::<T>::default())
-            .reference("scalar", Backend::Scalar, scalar::exp);
-    with_lanes(builder).verified().build()
+    in_lanes(selector, scalar::exp)
 }
 
 #[cfg(test)]

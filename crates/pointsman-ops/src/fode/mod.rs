@@ -138,10 +138,6 @@ impl<T: Float> Shaped for Fode<T> {
     fn make(&self, shape: &[usize], _seed: u64) -> Self::Sample {
         (T::one(), vec![T::zero(); shape[0]])
     }
-
-    fn of_size(&self, size: usize) -> Vec<usize> {
-        vec![size]
-    }
 }
 
 impl<T: Float> Verify for Fode<T> {

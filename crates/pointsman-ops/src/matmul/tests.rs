@@ -15,7 +15,9 @@ fn variants<T: Float>() -> Vec<(&'static str, Body<T>)> {
         ("gemm", |a, b, c| packed::multiply(a, b, c, Team::One)),
         ("threads", |a, b, c| packed::multiply(a, b, c, Team::All)),
         #[cfg(not(target_arch = "aarch64"))]
-        ("blocks without FMA", register::plain),
+        ("register without FMA", |a, b, c| {
+            crate::lanes::without_fma(|| register::multiply(a, b, c))
+        }),
     ]
 }
 
@@ -65,14 +67,13 @@ fn every_variant_is_right_beyond_its_blocks_and_on_threads() {
     }
 }
 
-#[test]
-fn every_variant_is_right_at_every_alignment() {
-    let elements: Vec<f32> = floats(400, 5, 0);
-    for (name, multiply) in variants::<f32>() {
+fn right_at_every_alignment<T: Float>() {
+    let elements: Vec<T> = floats(400, 5, 0);
+    for (name, multiply) in variants::<T>() {
         for (from_a, from_b) in (0..8).flat_map(|a| (0..8).map(move |b| (a, b))) {
             let a = View::of(9, 7, &elements[from_a..][..63]);
             let b = View::of(7, 21, &elements[100 + from_b..][..147]);
-            let (mut c, mut expected) = (vec![0.0; 200], vec![0.0; 189]);
+            let (mut c, mut expected) = (vec![T::one(); 200], vec![T::zero(); 189]);
             naive::multiply(a, b, &mut expected);
             multiply(a, b, &mut c[from_b..][..189]);
             let bound = Bound::new(a.into(), b.into(), 7);
@@ -80,8 +81,16 @@ fn every_variant_is_right_at_every_alignment() {
                 bound.agree(&expected, &c[from_b..][..189], |_| 0.0),
                 "{name}, {from_a} and {from_b} off"
             );
+            let around = c[..from_b].iter().chain(&c[from_b + 189..]);
+            assert!(around.into_iter().all(|c| *c == T::one()), "{name}");
         }
     }
+}
+
+#[test]
+fn every_variant_is_right_at_every_alignment_and_writes_nothing_around() {
+    right_at_every_alignment::<f32>();
+    right_at_every_alignment::<f64>();
 }
 
 #[test]

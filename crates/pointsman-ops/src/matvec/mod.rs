@@ -5,11 +5,11 @@ mod simd;
 
 use std::marker::PhantomData;
 
-use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
+use pointsman::{BuildError, Handle, Op, Selector, Verify, Workload};
 
 use crate::catalogue::Shaped;
 use crate::sample::{bounded, floats, gamma};
-use crate::variants::with_lanes;
+use crate::variants::in_lanes;
 use crate::{Error, Float, Matrix, ShapeError, View};
 
 /// y ← A x.
@@ -139,11 +139,7 @@ fn error_bound<T: Float>(row: &[T], x: &[T]) -> f64 {
 
 /// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<MatVec<T>>, BuildError> {
-    let builder =
-        selector
-            .op(MatVec::<T>::default())
-            .reference("scalar", Backend::Scalar, scalar::matvec);
-    with_lanes(builder).verified().build()
+    in_lanes(selector, scalar::matvec)
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ mod simd;
 
 use std::marker::PhantomData;
 
-use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
+use pointsman::{BuildError, Handle, Op, Selector, Verify, Workload};
 
-use crate::catalogue::Shaped;
+use crate::catalogue::{Shaped, per_element};
 use crate::sample::{floats, gamma, near, short};
-use crate::variants::with_lanes;
+use crate::variants::in_lanes;
 use crate::{Error, Float};
 
 /// √ Σ xᵢ², without overflow or underflow on the way. Not a number if any element is not.
@@ -56,23 +56,13 @@ impl<T: Float> Op for Norm<T> {
 }
 
 impl<T: Float> Shaped for Norm<T> {
-    const AXES: &'static [&'static str] = &["n"];
-
     #[inline]
     fn shaped(&self, shape: &[usize]) -> Workload {
-        let n = shape[0];
-        Workload::new([n])
-            .dtype(T::DTYPE)
-            .flops(2 * n)
-            .bytes(size_of::<T>() * n)
+        per_element::<T>(shape[0], 2, 1)
     }
 
     fn make(&self, shape: &[usize], seed: u64) -> Self::Sample {
         floats(shape[0], seed, 0)
-    }
-
-    fn of_size(&self, size: usize) -> Vec<usize> {
-        vec![size]
     }
 }
 
@@ -108,18 +98,13 @@ fn error_bound<T: Float>(n: usize, exact: T) -> f64 {
 
 /// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Norm<T>>, BuildError> {
-    let builder =
-        selector
-            .op(Norm::<T>::default())
-            .reference("scalar", Backend::Scalar, scalar::norm);
-    with_lanes(builder).verified().build()
+    in_lanes(selector, scalar::norm)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lanes::WIDE;
-    use crate::variants::bodies;
+    use crate::variants::{bodies, lengths};
 
     /// A power of two brings the numbers to where their squares are exact enough.
     fn exact<T: Float>(x: &[T], power: f64) -> f64 {
@@ -128,7 +113,7 @@ mod tests {
     }
 
     fn right_at_every_length_and_scale<T: Float>(scales: [f64; 5]) {
-        for n in (0..=4 * WIDE).chain([1000, 4097, 100_003]) {
+        for n in lengths() {
             let x = floats::<T>(n, 7, 0);
             for scale in scales {
                 let x: Vec<T> = x.iter().map(|x| *x * T::of(scale)).collect();

@@ -5,12 +5,12 @@ mod simd;
 
 use std::marker::PhantomData;
 
-use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
+use pointsman::{BuildError, Handle, Op, Selector, Verify, Workload};
 
-use crate::catalogue::Shaped;
+use crate::catalogue::{Shaped, per_element};
 use crate::error::one_length;
 use crate::sample::{floats, near_all, rare, short, sprinkle};
-use crate::variants::with_lanes;
+use crate::variants::in_lanes;
 use crate::{Error, Float, ShapeError};
 
 /// y ← max(x, 0), element by element. What is not a number stays so.
@@ -68,23 +68,13 @@ impl<T: Float> Op for Relu<T> {
 }
 
 impl<T: Float> Shaped for Relu<T> {
-    const AXES: &'static [&'static str] = &["n"];
-
     #[inline]
     fn shaped(&self, shape: &[usize]) -> Workload {
-        let n = shape[0];
-        Workload::new([n])
-            .dtype(T::DTYPE)
-            .flops(n)
-            .bytes(2 * size_of::<T>() * n)
+        per_element::<T>(shape[0], 1, 2)
     }
 
     fn make(&self, shape: &[usize], seed: u64) -> Self::Sample {
         (floats(shape[0], seed, 0), vec![T::one(); shape[0]])
-    }
-
-    fn of_size(&self, size: usize) -> Vec<usize> {
-        vec![size]
     }
 }
 
@@ -108,22 +98,17 @@ impl<T: Float> Verify for Relu<T> {
 
 /// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Relu<T>>, BuildError> {
-    let builder =
-        selector
-            .op(Relu::<T>::default())
-            .reference("scalar", Backend::Scalar, scalar::relu);
-    with_lanes(builder).verified().build()
+    in_lanes(selector, scalar::relu)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lanes::WIDE;
-    use crate::variants::bodies;
+    use crate::variants::{bodies, lengths};
 
     fn right_at_every_length<T: Float>() {
         let op = Relu::<T>::default();
-        for n in (0..=4 * WIDE).chain([1000, 4097, 100_003]) {
+        for n in lengths() {
             let sample = op.sample(&op.shaped(&[n]), 5);
             for (name, relu) in bodies::<Relu<T>>(scalar::relu) {
                 let mut got = sample.clone();

@@ -5,11 +5,11 @@ mod simd;
 
 use std::marker::PhantomData;
 
-use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
+use pointsman::{BuildError, Handle, Op, Selector, Verify, Workload};
 
-use crate::catalogue::Shaped;
+use crate::catalogue::{Shaped, per_element};
 use crate::sample::{floats, near_all, rare, short, sprinkle};
-use crate::variants::with_lanes;
+use crate::variants::in_lanes;
 use crate::{Error, Float};
 
 /// x ← a x.
@@ -64,24 +64,14 @@ impl<T: Float> Op for Scale<T> {
 }
 
 impl<T: Float> Shaped for Scale<T> {
-    const AXES: &'static [&'static str] = &["n"];
-
     #[inline]
     fn shaped(&self, shape: &[usize]) -> Workload {
-        let n = shape[0];
-        Workload::new([n])
-            .dtype(T::DTYPE)
-            .flops(n)
-            .bytes(2 * size_of::<T>() * n)
+        per_element::<T>(shape[0], 1, 2)
     }
 
     /// The factor is −1: however often it is run, the elements neither vanish nor overflow.
     fn make(&self, shape: &[usize], seed: u64) -> Self::Sample {
         (-T::one(), floats(shape[0], seed, 0))
-    }
-
-    fn of_size(&self, size: usize) -> Vec<usize> {
-        vec![size]
     }
 }
 
@@ -107,22 +97,17 @@ impl<T: Float> Verify for Scale<T> {
 
 /// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Scale<T>>, BuildError> {
-    let builder =
-        selector
-            .op(Scale::<T>::default())
-            .reference("scalar", Backend::Scalar, scalar::scale);
-    with_lanes(builder).verified().build()
+    in_lanes(selector, scalar::scale)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lanes::WIDE;
-    use crate::variants::bodies;
+    use crate::variants::{bodies, lengths};
 
     fn right_at_every_length<T: Float>() {
         let op = Scale::<T>::default();
-        for n in (0..=4 * WIDE).chain([1000, 4097, 100_003]) {
+        for n in lengths() {
             let (a, before) = op.sample(&op.shaped(&[n]), 5);
             for (name, scale) in bodies::<Scale<T>>(scalar::scale) {
                 let mut x = before.clone();

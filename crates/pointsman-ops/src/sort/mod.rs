@@ -73,8 +73,6 @@ impl<T: Float> Op for Sort<T> {
 }
 
 impl<T: Float> Shaped for Sort<T> {
-    const AXES: &'static [&'static str] = &["n"];
-
     #[inline]
     fn shaped(&self, shape: &[usize]) -> Workload {
         let n = shape[0];
@@ -97,10 +95,6 @@ impl<T: Float> Shaped for Sort<T> {
             .for_each(|(x, odd)| *x = odd);
         let y = vec![T::zero(); x.len()];
         (x, y)
-    }
-
-    fn of_size(&self, size: usize) -> Vec<usize> {
-        vec![size]
     }
 }
 

@@ -5,11 +5,11 @@ mod simd;
 
 use std::marker::PhantomData;
 
-use pointsman::{Backend, BuildError, Handle, Op, Selector, Verify, Workload};
+use pointsman::{BuildError, Handle, Op, Selector, Verify, Workload};
 
-use crate::catalogue::Shaped;
+use crate::catalogue::{Shaped, per_element};
 use crate::sample::{floats, gamma, short};
-use crate::variants::with_lanes;
+use crate::variants::in_lanes;
 use crate::{Error, Float};
 
 /// Σ xᵢ.
@@ -54,23 +54,13 @@ impl<T: Float> Op for Sum<T> {
 }
 
 impl<T: Float> Shaped for Sum<T> {
-    const AXES: &'static [&'static str] = &["n"];
-
     #[inline]
     fn shaped(&self, shape: &[usize]) -> Workload {
-        let n = shape[0];
-        Workload::new([n])
-            .dtype(T::DTYPE)
-            .flops(n)
-            .bytes(size_of::<T>() * n)
+        per_element::<T>(shape[0], 1, 1)
     }
 
     fn make(&self, shape: &[usize], seed: u64) -> Self::Sample {
         floats(shape[0], seed, 0)
-    }
-
-    fn of_size(&self, size: usize) -> Vec<usize> {
-        vec![size]
     }
 }
 
@@ -97,21 +87,16 @@ fn error_bound<T: Float>(x: &[T]) -> f64 {
 
 /// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Sum<T>>, BuildError> {
-    let builder =
-        selector
-            .op(Sum::<T>::default())
-            .reference("scalar", Backend::Scalar, scalar::sum);
-    with_lanes(builder).verified().build()
+    in_lanes(selector, scalar::sum)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lanes::WIDE;
-    use crate::variants::bodies;
+    use crate::variants::{bodies, lengths};
 
     fn right_at_every_length<T: Float>() {
-        for n in (0..=4 * WIDE).chain([1000, 4097, 100_003]) {
+        for n in lengths() {
             let x = floats::<T>(n, 7, 0);
             // Whole numbers of 2^-23 below 2^53 of them: exact.
             let exact: f64 = x.iter().map(|x| x.wide()).sum();

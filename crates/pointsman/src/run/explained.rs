@@ -44,13 +44,12 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
                 }
                 (mask & 1 << id == 0).then_some(WhyNot::NotPreferred)
             };
-            let why_not = if mask & 1 << id != 0 {
-                None
-            } else {
-                self.state
-                    .quarantine
-                    .why(id, now_ns)
-                    .or_else(|| static_why().map(|why| self.told(place, why)))
+            let may = mask & 1 << id != 0;
+            let quarantined = self.state.quarantine.why(id, now_ns).filter(|_| !may);
+            let is_quarantined = quarantined.is_some();
+            let why_not = match may {
+                true => None,
+                false => quarantined.or_else(|| static_why().map(|why| self.told(place, why))),
             };
             Line {
                 id,
@@ -58,6 +57,8 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
                 backend: variant.backend,
                 reference,
                 why_not,
+                quarantined: is_quarantined,
+                assumed: may && args.is_none() && variant.when.is_some(),
                 checked: checked.map(|mask| reference || mask & 1 << id != 0),
             }
         };

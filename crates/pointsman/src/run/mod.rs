@@ -234,6 +234,28 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
         self.inner.explanation(&workload, lines, None)
     }
 
+    /// Who would serve a call with these arguments, and why. Nothing is run.
+    ///
+    /// ```
+    /// use pointsman::{Backend, Selector, Workload};
+    ///
+    /// # let selector = Selector::builder().in_memory().build()?;
+    /// let half = selector
+    ///     .function("half", |n: &u64| Workload::new([*n]))
+    ///     .reference("divide", Backend::Scalar, |n| **n / 2)
+    ///     .variant("shift", Backend::Simd, |n| **n >> 1)
+    ///     .when(|n| **n % 2 == 0)
+    ///     .build()?;
+    /// assert!(half.explain(Workload::new([7])).variants[1].eligible()); // if its condition holds
+    /// assert!(!half.explain_call(&&7).variants[1].eligible()); // it does not
+    /// # Ok::<(), pointsman::BuildError>(())
+    /// ```
+    pub fn explain_call(&self, args: &O::Args<'_>) -> Explanation {
+        let workload = self.inner.declared.op.workload(args);
+        let lines = self.inner.lines(&workload, Some(args));
+        self.inner.explanation(&workload, lines, None)
+    }
+
     /// What choosing has cost so far, and what it was worth.
     pub fn stats(&self) -> OpStats {
         op_stats(self.inner.shared(), &self.inner.state)

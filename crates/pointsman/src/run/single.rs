@@ -108,10 +108,18 @@ impl<O: Op, K: Kind<O>> Single<O, K> {
             inner.check(workload, id);
         }
         if inner.state.quarantine.mask() & 1 << id != 0 {
-            return self.refuse("it is in quarantine");
+            let why = inner
+                .state
+                .quarantine
+                .why(id, inner.shared().clock.now_ns());
+            return self.refuse(why.as_deref().unwrap_or("quarantined"));
         }
         if needs_check && !agreed() {
-            return self.refuse("it could not be checked against the reference");
+            let checked = inner.state.checked();
+            let why = checked.why_open(workload, id).unwrap_or("not yet done");
+            return self.refuse(format!(
+                "it could not be checked against the reference: {why}"
+            ));
         }
         Ok(())
     }
