@@ -112,6 +112,24 @@ impl<'d> Job<'d> {
         Ok(())
     }
 
+    /// Adds a copy of what one buffer holds into another.
+    pub fn copy(&mut self, from: &Held, to: &Held) -> Result<(), Error> {
+        let bytes = from.bytes();
+        if bytes > to.bytes() {
+            return Err(Error::Refused(format!(
+                "a copy of {bytes} bytes into a buffer of {}",
+                to.bytes()
+            )));
+        }
+        let padded = bytes.next_multiple_of(wgpu::COPY_BUFFER_ALIGNMENT);
+        if padded > 0 {
+            self.encoder()
+                .copy_buffer_to_buffer(from.buffer(), 0, to.buffer(), 0, padded);
+            self.used.extend([from.clone(), to.clone()]);
+        }
+        Ok(())
+    }
+
     /// Sends the work, waits for it, and brings data back.
     pub fn download<T: AnyBitPattern + NoUninit>(
         &mut self,

@@ -34,6 +34,7 @@
 //! for longer and longer if that one is lost, too. Waits are bounded, buffers and pipelines are
 //! kept for the next call, within bounds, and every error of the driver is a value: see [`Error`].
 
+mod array;
 mod calibrate;
 mod compile;
 mod device;
@@ -45,6 +46,7 @@ mod kernel;
 mod memory;
 mod pool;
 
+pub use array::DeviceArray;
 pub use calibrate::Measured;
 pub use compile::Prepared;
 pub use error::Error;

@@ -16,6 +16,7 @@ use crate::sort::Key;
 /// `f32` or `f64`.
 pub trait Float:
     num_traits::Float
+    + bytemuck::Pod
     + NumAssign
     + Sum
     + Default
@@ -61,8 +62,20 @@ mod sealed {
 
 /// What the functions of this crate choose with: one selector, made at the first call.
 pub(crate) fn selector() -> &'static Selector {
-    static SELECTOR: LazyLock<Selector> = LazyLock::new(Selector::new);
+    static SELECTOR: LazyLock<Selector> = LazyLock::new(made);
     &SELECTOR
+}
+
+#[cfg(feature = "gpu")]
+fn made() -> Selector {
+    let announced = crate::gpu::announce(Selector::builder()).build();
+    // What is wrong with the environment is reported where an op is declared.
+    announced.unwrap_or_else(|_| Selector::new())
+}
+
+#[cfg(not(feature = "gpu"))]
+fn made() -> Selector {
+    Selector::new()
 }
 
 macro_rules! float {

@@ -39,6 +39,8 @@ mod float;
 pub mod fode;
 mod fold;
 mod fourier;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 mod lanes;
 pub mod matmul;
 mod matrix;

@@ -1,6 +1,6 @@
 //! The variants that one kernel gives: in vectors of two widths, and on all threads.
 
-use pointsman::{Backend, BuildError, Handle, Kind, Op, OpBuilder, Selector, Verify};
+use pointsman::{Backend, Kind, Op, OpBuilder, Selector, Verify};
 
 use crate::lanes::{needs_vectors, needs_wide_vectors, vectorised, vectorised_512};
 use crate::team::{Parts, WORTH_SHARING, shared};
@@ -23,15 +23,13 @@ pub(crate) fn with_lanes<O: Lanes, K: Kind<O>>(builder: OpBuilder<O, K>) -> OpBu
         .min_size(WORTH_SHARING)
 }
 
-/// Declares an op with a scalar reference and these variants.
+/// An op with a scalar reference and these variants, checked before they serve.
 pub(crate) fn in_lanes<O: Lanes + Verify + Default>(
     selector: &Selector,
     scalar: impl Fn(&mut O::Args<'_>) -> O::Output + Send + Sync + 'static,
-) -> Result<Handle<O>, BuildError> {
+) -> OpBuilder<O> {
     let op = selector.op(O::default());
-    with_lanes(op.reference("scalar", Backend::Scalar, scalar))
-        .verified()
-        .build()
+    with_lanes(op.reference("scalar", Backend::Scalar, scalar)).verified()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The sum of two vectors, element by element.
 
+#[cfg(feature = "gpu")]
+mod gpu;
 mod scalar;
 mod simd;
 
@@ -92,9 +94,13 @@ impl<T: Float> Verify for Add<T> {
     }
 }
 
-/// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
+/// Declares it with its variants: `scalar` (the reference), `simd`, `avx512`, `threads` and one for
+/// each GPU.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Add<T>>, BuildError> {
-    in_lanes(selector, scalar::add)
+    let builder = in_lanes(selector, scalar::add);
+    #[cfg(feature = "gpu")]
+    let builder = gpu::variants(selector, builder);
+    builder.build()
 }
 
 #[cfg(test)]

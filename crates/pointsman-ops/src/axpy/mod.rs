@@ -1,5 +1,7 @@
 //! A multiple of one vector added to another, in place.
 
+#[cfg(feature = "gpu")]
+mod gpu;
 mod scalar;
 mod simd;
 
@@ -112,9 +114,13 @@ fn error_bound<T: Float>(product: f64, y: f64) -> f64 {
     gamma::<T>(2) * (product.abs() + y.abs())
 }
 
-/// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
+/// Declares it with its variants: `scalar` (the reference), `simd`, `avx512`, `threads` and one for
+/// each GPU.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Axpy<T>>, BuildError> {
-    in_lanes(selector, scalar::axpy)
+    let builder = in_lanes(selector, scalar::axpy);
+    #[cfg(feature = "gpu")]
+    let builder = gpu::variants(selector, builder);
+    builder.build()
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 mod direct;
 mod fft;
+#[cfg(feature = "gpu")]
+mod gpu;
 mod im2col;
 mod shape;
 mod sliding;
@@ -261,7 +263,7 @@ pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Conv2d<T>>, Build
         })
         .when(|g| g.shape.is_three_by_three())
         .memory(|w| need::<T>(w, winograd::scratch));
-    needs_vectors(builder)
+    let builder = needs_vectors(builder)
         .variant("fft", Backend::Simd, |g| {
             fft::convolve(&g.shape, g.x, g.filters, g.y)
         })
@@ -272,8 +274,10 @@ pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Conv2d<T>>, Build
         })
         .min_size(WORTH_SHARING)
         .memory(|w| need::<T>(w, threads::scratch))
-        .verified()
-        .build()
+        .verified();
+    #[cfg(feature = "gpu")]
+    let builder = gpu::variants(selector, builder);
+    builder.build()
 }
 
 /// Bytes of arguments, result and scratch.

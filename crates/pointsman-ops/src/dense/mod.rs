@@ -2,6 +2,8 @@
 
 pub mod backward;
 mod forward;
+#[cfg(feature = "gpu")]
+mod gpu;
 #[cfg(test)]
 mod tests;
 
@@ -286,11 +288,13 @@ pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Dense<T>>, BuildE
         .variant("gemm", Backend::Simd, |g| forward::packed(g, Team::One))
         .variant("fused", Backend::Simd, forward::fused)
         .without_gradient();
-    needs_vectors(builder)
+    let builder = needs_vectors(builder)
         .variant("threads", Backend::Threads, |g| {
             forward::packed(g, Team::All)
         })
         .min_size(WORTH_SHARING)
-        .verified()
-        .build()
+        .verified();
+    #[cfg(feature = "gpu")]
+    let builder = gpu::variants(selector, builder);
+    builder.build()
 }

@@ -1,5 +1,7 @@
 //! Fractional derivatives on a uniform grid.
 
+#[cfg(feature = "gpu")]
+mod gpu;
 mod method;
 #[cfg(test)]
 mod tests;
@@ -227,5 +229,8 @@ pub fn declare<T: Float, M: Method>(
         .variant("threads", Backend::Threads, |a| derive(a, causal::threads))
         .min_size(WORTH_THREADS)
         .variant("fft", Backend::Simd, |a| derive(a, causal::fft));
-    needs_vectors(builder).verified().build()
+    let builder = needs_vectors(builder).verified();
+    #[cfg(feature = "gpu")]
+    let builder = gpu::variants(selector, builder);
+    builder.build()
 }

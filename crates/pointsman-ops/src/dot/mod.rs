@@ -1,5 +1,7 @@
 //! The dot product of two vectors.
 
+#[cfg(feature = "gpu")]
+mod gpu;
 mod scalar;
 mod simd;
 
@@ -97,9 +99,13 @@ fn error_bound<T: Float>(x: &[T], y: &[T]) -> f64 {
     gamma::<T>(x.len()) * sum
 }
 
-/// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
+/// Declares it with its variants: `scalar` (the reference), `simd`, `avx512`, `threads` and one for
+/// each GPU.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Dot<T>>, BuildError> {
-    in_lanes(selector, scalar::dot)
+    let builder = in_lanes(selector, scalar::dot);
+    #[cfg(feature = "gpu")]
+    let builder = gpu::variants(selector, builder);
+    builder.build()
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ fn ends<T: Float>() -> [T; 4] {
 
 /// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Exp<T>>, BuildError> {
-    in_lanes(selector, scalar::exp)
+    in_lanes(selector, scalar::exp).build()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Discrete Fourier transforms of rows of complex numbers.
 
+#[cfg(feature = "gpu")]
+mod gpu;
 mod plain;
 mod planned;
 #[cfg(test)]
@@ -213,12 +215,14 @@ pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Fft<T>>, BuildErr
         .variant("simd", Backend::Simd, |a| {
             planned::simd(a.x, a.n, a.inverse, a.y)
         });
-    needs_vectors(builder)
+    let builder = needs_vectors(builder)
         .variant("threads", Backend::Threads, |a| {
             planned::threads(a.x, a.n, a.inverse, a.y)
         })
         .min_size(WORTH_SHARING)
         .when(|a| a.rows() > 1)
-        .verified()
-        .build()
+        .verified();
+    #[cfg(feature = "gpu")]
+    let builder = gpu::variants(selector, builder);
+    builder.build()
 }

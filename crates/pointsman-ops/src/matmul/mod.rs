@@ -1,6 +1,8 @@
 //! The product of two matrices.
 
 mod blocked;
+#[cfg(feature = "gpu")]
+mod gpu;
 mod naive;
 mod packed;
 mod register;
@@ -165,8 +167,8 @@ impl<T: Float> Verify for Matmul<T> {
     }
 }
 
-/// Declares it with its variants: `naive` (the reference), `blocked`, `register`, `gemm` and
-/// `threads`.
+/// Declares it with its variants: `naive` (the reference), `blocked`, `register`, `gemm`,
+/// `threads`, and two for each GPU.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Matmul<T>>, BuildError> {
     let builder = selector
         .op(Matmul::<T>::default())
@@ -177,7 +179,7 @@ pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Matmul<T>>, Build
         .variant("register", Backend::Simd, |g| {
             register::multiply(g.a, g.b, g.c)
         });
-    needs_vectors(builder)
+    let builder = needs_vectors(builder)
         .variant("gemm", Backend::Simd, |g| {
             packed::multiply(g.a, g.b, g.c, Team::One)
         })
@@ -185,6 +187,8 @@ pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Matmul<T>>, Build
             packed::multiply(g.a, g.b, g.c, Team::All)
         })
         .min_size(WORTH_SHARING)
-        .verified()
-        .build()
+        .verified();
+    #[cfg(feature = "gpu")]
+    let builder = gpu::variants(selector, builder);
+    builder.build()
 }

@@ -1,5 +1,7 @@
 //! A dense matrix times a vector.
 
+#[cfg(feature = "gpu")]
+mod gpu;
 mod scalar;
 mod simd;
 
@@ -137,9 +139,13 @@ fn error_bound<T: Float>(row: &[T], x: &[T]) -> f64 {
     gamma::<T>(row.len()) * products.sum::<f64>()
 }
 
-/// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
+/// Declares it with its variants: `scalar` (the reference), `simd`, `avx512`, `threads` and one for
+/// each GPU.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<MatVec<T>>, BuildError> {
-    in_lanes(selector, scalar::matvec)
+    let builder = in_lanes(selector, scalar::matvec);
+    #[cfg(feature = "gpu")]
+    let builder = gpu::variants(selector, builder);
+    builder.build()
 }
 
 #[cfg(test)]

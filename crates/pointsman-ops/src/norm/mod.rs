@@ -98,7 +98,7 @@ fn error_bound<T: Float>(n: usize, exact: T) -> f64 {
 
 /// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Norm<T>>, BuildError> {
-    in_lanes(selector, scalar::norm)
+    in_lanes(selector, scalar::norm).build()
 }
 
 #[cfg(test)]

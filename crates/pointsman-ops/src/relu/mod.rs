@@ -1,5 +1,7 @@
 //! The positive part of each element.
 
+#[cfg(feature = "gpu")]
+mod gpu;
 mod scalar;
 mod simd;
 
@@ -96,9 +98,13 @@ impl<T: Float> Verify for Relu<T> {
     }
 }
 
-/// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
+/// Declares it with its variants: `scalar` (the reference), `simd`, `avx512`, `threads` and one for
+/// each GPU.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Relu<T>>, BuildError> {
-    in_lanes(selector, scalar::relu)
+    let builder = in_lanes(selector, scalar::relu);
+    #[cfg(feature = "gpu")]
+    let builder = gpu::variants(selector, builder);
+    builder.build()
 }
 
 #[cfg(test)]

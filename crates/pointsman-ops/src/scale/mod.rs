@@ -1,5 +1,7 @@
 //! A multiple of a vector, in place.
 
+#[cfg(feature = "gpu")]
+mod gpu;
 mod scalar;
 mod simd;
 
@@ -95,9 +97,13 @@ impl<T: Float> Verify for Scale<T> {
     }
 }
 
-/// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
+/// Declares it with its variants: `scalar` (the reference), `simd`, `avx512`, `threads` and one for
+/// each GPU.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Scale<T>>, BuildError> {
-    in_lanes(selector, scalar::scale)
+    let builder = in_lanes(selector, scalar::scale);
+    #[cfg(feature = "gpu")]
+    let builder = gpu::variants(selector, builder);
+    builder.build()
 }
 
 #[cfg(test)]

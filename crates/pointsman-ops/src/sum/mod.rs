@@ -1,5 +1,7 @@
 //! The sum of a vector's elements.
 
+#[cfg(feature = "gpu")]
+mod gpu;
 mod scalar;
 mod simd;
 
@@ -85,9 +87,13 @@ fn error_bound<T: Float>(x: &[T]) -> f64 {
     gamma::<T>(x.len()) * x.iter().map(|x| x.wide().abs()).sum::<f64>()
 }
 
-/// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
+/// Declares it with its variants: `scalar` (the reference), `simd`, `avx512`, `threads` and one for
+/// each GPU.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Sum<T>>, BuildError> {
-    in_lanes(selector, scalar::sum)
+    let builder = in_lanes(selector, scalar::sum);
+    #[cfg(feature = "gpu")]
+    let builder = gpu::variants(selector, builder);
+    builder.build()
 }
 
 #[cfg(test)]
