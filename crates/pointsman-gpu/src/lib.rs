@@ -43,6 +43,7 @@ mod found;
 mod info;
 mod job;
 mod kernel;
+pub mod kernels;
 mod memory;
 mod pool;
 

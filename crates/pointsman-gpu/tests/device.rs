@@ -71,6 +71,27 @@ fn kernels_compute_what_they_say_from_many_threads() {
 }
 
 #[test]
+fn threads_that_share_a_device_all_get_their_results() {
+    let Some(gpu) = gpu(PATIENCE) else { return };
+    // Whichever thread waits may find another's work done: none may take that for a loss.
+    std::thread::scope(|scope| {
+        for t in 0..8u32 {
+            let gpu = &gpu;
+            scope.spawn(move || {
+                for i in 0..500 {
+                    let mut x = [0; 16];
+                    let went = gpu.run(|job| {
+                        let held = job.upload(&[t * 500 + i; 16])?;
+                        job.download(&held, &mut x)
+                    });
+                    assert_eq!((went, x), (Ok(()), [t * 500 + i; 16]));
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn several_kernels_of_one_call_see_each_others_results() {
     let Some(gpu) = gpu(PATIENCE) else { return };
     let x = vec![1u32; 100];

@@ -10,7 +10,7 @@ pub(super) fn variants<T: Float>(
     selector: &Selector,
     builder: OpBuilder<Add<T>>,
 ) -> OpBuilder<Add<T>> {
-    let variant = OnGpu::plain(&[&kernels::ADD]);
+    let variant = OnGpu::plain([&kernels::ADD]);
     on_gpus::<T, _>(selector, builder, variant, |job, args| {
         let (x, y) = (job.upload(args.x)?, job.upload(args.y)?);
         let z = job.room::<T>(args.z.len())?;

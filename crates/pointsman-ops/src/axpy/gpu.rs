@@ -10,7 +10,7 @@ pub(super) fn variants<T: Float>(
     selector: &Selector,
     builder: OpBuilder<Axpy<T>>,
 ) -> OpBuilder<Axpy<T>> {
-    let variant = OnGpu::plain(&[&kernels::AXPY]);
+    let variant = OnGpu::plain([&kernels::AXPY]);
     on_gpus::<T, _>(selector, builder, variant, |job, args| {
         let (x, y) = (job.upload(args.x)?, job.upload(args.y)?);
         kernels::axpy(job, args.a.wide() as f32, &x, &y, args.x.len())?;

@@ -13,7 +13,7 @@ pub(super) fn variants<T: Float>(
 ) -> OpBuilder<Conv2d<T>> {
     let variant = OnGpu {
         suffix: "",
-        kernels: &[&kernels::CONV2D, &kernels::PAD],
+        kernels: vec![&kernels::CONV2D, &kernels::PAD],
         bytes: |workload| [2.0 * workload.byte_count(), workload.byte_count()],
     };
     on_gpus::<T, _>(selector, builder, variant, |job, args| {

@@ -14,12 +14,12 @@ pub(super) fn variants<T: Float>(
 ) -> OpBuilder<Dense<T>> {
     let registers = OnGpu {
         suffix: "_registers",
-        kernels: &[&kernels::REGISTERS, &kernels::PAD, &kernels::BIAS],
+        kernels: vec![&kernels::REGISTERS, &kernels::PAD, &kernels::BIAS],
         bytes: |workload| [2.0 * workload.byte_count(), workload.byte_count()],
     };
     let tiles = OnGpu {
         suffix: "_tiles",
-        ..OnGpu::plain(&[&kernels::TILES, &kernels::BIAS])
+        ..OnGpu::plain([&kernels::TILES, &kernels::BIAS])
     };
     for (variant, product) in [(registers, Product::Registers), (tiles, Product::Tiles)] {
         let limit = |builder: OpBuilder<Dense<T>>| builder.without_gradient();

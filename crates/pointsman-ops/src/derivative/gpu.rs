@@ -13,7 +13,7 @@ pub(super) fn variants<T: Float, M: Method>(
 ) -> OpBuilder<Derivative<T, M>> {
     let variant = OnGpu {
         suffix: "",
-        kernels: &[&kernels::CAUSAL, &kernels::SCALE],
+        kernels: vec![&kernels::CAUSAL, &kernels::SCALE],
         // Weights, values and sums.
         bytes: |workload| [1.5 * workload.byte_count(), workload.byte_count() / 2.0],
     };

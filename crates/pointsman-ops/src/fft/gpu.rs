@@ -30,7 +30,7 @@ pub(super) fn variants<T: Float>(
 ) -> OpBuilder<Fft<T>> {
     let variant = OnGpu {
         suffix: "",
-        kernels: &[&kernels::FFT],
+        kernels: vec![&kernels::FFT],
         // Input, output and one of the same size between the stages, and the roots of a row.
         bytes: |workload| [2.0 * workload.byte_count(), workload.byte_count() / 2.0],
     };

@@ -94,30 +94,29 @@ impl Available for Ready {
 }
 
 /// A variant for GPUs, as an op declares it.
-#[derive(Clone, Copy)]
 pub(crate) struct OnGpu {
     /// Its name after the number of the GPU: `""` gives `gpu0`, `"_tiles"` gives `gpu0_tiles`.
     pub(crate) suffix: &'static str,
     /// What it runs.
-    pub(crate) kernels: &'static [&'static Kernel],
+    pub(crate) kernels: Vec<&'static Kernel>,
     /// Bytes that a call takes on the device, temporaries included, and those of its largest buffer.
     pub(crate) bytes: fn(&Workload) -> [f64; 2],
 }
 
 impl OnGpu {
     /// A variant that takes as many bytes as its call.
-    pub(crate) const fn plain(kernels: &'static [&'static Kernel]) -> Self {
+    pub(crate) fn plain(kernels: impl Into<Vec<&'static Kernel>>) -> Self {
         OnGpu {
             suffix: "",
-            kernels,
+            kernels: kernels.into(),
             bytes: |workload| [workload.byte_count(), workload.byte_count()],
         }
     }
 
     /// Bytes that it takes on a GPU; more than there can be where a buffer is too large for a kernel.
-    fn need(self, gpu: &Gpu) -> impl Fn(&Workload) -> u64 + Send + Sync + 'static {
-        let most = gpu.info().max_binding_bytes as f64;
-        move |workload| match (self.bytes)(workload) {
+    fn need(&self, gpu: &Gpu) -> impl Fn(&Workload) -> u64 + Send + Sync + use<> {
+        let (bytes, most) = (self.bytes, gpu.info().max_binding_bytes as f64);
+        move |workload| match bytes(workload) {
             [_, largest] if largest > most => u64::MAX,
             [all, _] => all as u64,
         }

@@ -86,7 +86,12 @@ impl Resident {
             let rule = "there must be an element for each row and column";
             match rows.checked_mul(columns) == Some(x.len()) {
                 true => Ok(()),
-                false => Err(ShapeError::new("matmul", &[rows, columns], &[x.len()], rule)),
+                false => Err(ShapeError::new(
+                    "matmul",
+                    &[rows, columns],
+                    &[x.len()],
+                    rule,
+                )),
             }
         };
         fits(a, m, k)?;
@@ -199,14 +204,14 @@ fn declare(
     selector: &Selector,
     ops: &Ops<f32>,
     name: &'static str,
-    needs: &'static [&'static Kernel],
+    needs: &[&'static Kernel],
 ) -> Result<Handle<Stay, Fallible>, BuildError> {
     let ops = ops.clone();
-    let mut builder = selector
-        .op(Stay(name))
-        .try_reference("host", Backend::Threads, move |task: &mut Task<'_>| {
-            task.on_host(&ops)
-        });
+    let mut builder = selector.op(Stay(name)).try_reference(
+        "host",
+        Backend::Threads,
+        move |task: &mut Task<'_>| task.on_host(&ops),
+    );
     for gpu in announced(selector) {
         let here = gpu.backend();
         let Backend::Gpu(n) = here else { continue };

@@ -7,25 +7,22 @@ use crate::Float;
 use crate::gpu::kernels::{self, Product};
 use crate::gpu::{OnGpu, on_gpus};
 
-/// The inner of the two ways needs copies of A and B with rows of whole quads, and each of the three
-/// matrices may be the largest.
-const REGISTERS: OnGpu = OnGpu {
-    suffix: "_registers",
-    kernels: &[&kernels::REGISTERS, &kernels::PAD],
-    bytes: |workload| [2.0 * workload.byte_count(), workload.byte_count()],
-};
-
-const TILES: OnGpu = OnGpu {
-    suffix: "_tiles",
-    ..OnGpu::plain(&[&kernels::TILES])
-};
-
 /// Which of the two is the faster one depends on what the GPU is made of: calls will show.
 pub(super) fn variants<T: Float>(
     selector: &Selector,
     mut builder: OpBuilder<Matmul<T>>,
 ) -> OpBuilder<Matmul<T>> {
-    for (variant, product) in [(REGISTERS, Product::Registers), (TILES, Product::Tiles)] {
+    let registers = OnGpu {
+        suffix: "_registers",
+        kernels: vec![&kernels::REGISTERS, &kernels::PAD],
+        // It may need copies of A and B with rows of whole quads.
+        bytes: |workload| [2.0 * workload.byte_count(), workload.byte_count()],
+    };
+    let tiles = OnGpu {
+        suffix: "_tiles",
+        ..OnGpu::plain([&kernels::TILES])
+    };
+    for (variant, product) in [(registers, Product::Registers), (tiles, Product::Tiles)] {
         builder = on_gpus::<T, _>(selector, builder, variant, move |job, g| {
             let (a, b) = (job.upload(g.a.elements())?, job.upload(g.b.elements())?);
             let c = job.room::<T>(g.c.len())?;

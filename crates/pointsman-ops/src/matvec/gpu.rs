@@ -10,7 +10,7 @@ pub(super) fn variants<T: Float>(
     selector: &Selector,
     builder: OpBuilder<MatVec<T>>,
 ) -> OpBuilder<MatVec<T>> {
-    let variant = OnGpu::plain(&[&kernels::MATVEC, &kernels::PAD]);
+    let variant = OnGpu::plain([&kernels::MATVEC, &kernels::PAD]);
     on_gpus::<T, _>(selector, builder, variant, |job, args| {
         let (a, x) = (job.upload(args.a.elements())?, job.upload(args.x)?);
         let y = job.room::<T>(args.y.len())?;

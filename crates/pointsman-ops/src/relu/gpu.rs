@@ -10,7 +10,7 @@ pub(super) fn variants<T: Float>(
     selector: &Selector,
     builder: OpBuilder<Relu<T>>,
 ) -> OpBuilder<Relu<T>> {
-    let variant = OnGpu::plain(&[&kernels::RELU]);
+    let variant = OnGpu::plain([&kernels::RELU]);
     on_gpus::<T, _>(selector, builder, variant, |job, args| {
         let x = job.upload(args.x)?;
         let y = job.room::<T>(args.y.len())?;

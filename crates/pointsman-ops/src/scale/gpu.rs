@@ -10,7 +10,7 @@ pub(super) fn variants<T: Float>(
     selector: &Selector,
     builder: OpBuilder<Scale<T>>,
 ) -> OpBuilder<Scale<T>> {
-    let variant = OnGpu::plain(&[&kernels::SCALE]);
+    let variant = OnGpu::plain([&kernels::SCALE]);
     on_gpus::<T, _>(selector, builder, variant, |job, args| {
         let x = job.upload(args.x)?;
         kernels::scale(job, args.a.wide() as f32, &x, args.x.len())?;

@@ -10,7 +10,7 @@ pub(super) fn variants<T: Float>(
     selector: &Selector,
     builder: OpBuilder<Sum<T>>,
 ) -> OpBuilder<Sum<T>> {
-    let variant = OnGpu::plain(&[&kernels::SUM]);
+    let variant = OnGpu::plain([&kernels::SUM]);
     on_gpus::<T, _>(selector, builder, variant, |job, args| {
         let x = job.upload(args.x)?;
         let (sum, mut back) = (job.room::<T>(1)?, [T::zero()]);
