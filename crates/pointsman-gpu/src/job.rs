@@ -139,11 +139,19 @@ impl<'d> Job<'d> {
         slice.map_async(wgpu::MapMode::Read, move |mapped| {
             let _ = tell.send(mapped);
         });
-        self.wait(sent)?;
-        match told.try_recv() {
+        if let Err(error) = self.wait(sent) {
+            // It goes back to the pool, where nobody wants one that may be mapped any moment.
+            back.buffer().unmap();
+            return Err(error);
+        }
+        // Another thread that waits may have found this work done, and be about to say so.
+        match told.recv_timeout(self.patience()) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(Error::Lost(error.to_string())),
-            Err(_) => return Err(Error::Lost("it did not say whether it was done".to_owned())),
+            Err(mpsc::RecvTimeoutError::Timeout) => return Err(self.timed_out()),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                return Err(Error::Lost("it did not say whether it was done".to_owned()));
+            }
         }
         let copied = match slice.get_mapped_range() {
             Ok(view) => {
@@ -196,21 +204,36 @@ impl<'d> Job<'d> {
         sent
     }
 
+    /// How long it may still take.
+    fn patience(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+
+    fn timed_out(&self) -> Error {
+        Error::TimedOut(self.gpu.inner.patience)
+    }
+
     fn wait(&self, sent: wgpu::SubmissionIndex) -> Result<(), Error> {
-        let patience = self.until.saturating_duration_since(Instant::now());
         let waited = self.device.device.poll(wgpu::PollType::Wait {
             submission_index: Some(sent),
-            timeout: Some(patience),
+            timeout: Some(self.patience()),
         });
         match waited {
             Ok(_) => Ok(()),
-            Err(wgpu::PollError::Timeout) => Err(Error::TimedOut(self.gpu.inner.patience)),
-            Err(error) => Err(Error::Lost(error.to_string())),
+            Err(wgpu::PollError::Timeout) => Err(self.timed_out()),
+            // The work was never sent: the device is gone, which it tells who polls it, or the work
+            // was not valid; why, the error scopes know.
+            Err(error @ wgpu::PollError::WrongSubmissionIndex(..)) => {
+                let _ = self.device.device.poll(wgpu::PollType::Poll);
+                Err(Error::Refused(error.to_string()))
+            }
         }
     }
 }
 
-/// Bytes of a buffer that a kernel sees: what was asked for, in whole words, and never nothing.
+/// Bytes of a buffer that a kernel sees: what was asked for, in whole quads of words, as kernels may
+/// load them, and never nothing.
 fn bound(held: &Held) -> u64 {
-    held.bytes().next_multiple_of(4).max(4)
+    let whole = held.bytes().next_multiple_of(16).max(16);
+    whole.min(held.buffer().size())
 }

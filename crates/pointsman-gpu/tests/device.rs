@@ -71,6 +71,27 @@ fn kernels_compute_what_they_say_from_many_threads() {
 }
 
 #[test]
+fn threads_that_share_a_device_all_get_their_results() {
+    let Some(gpu) = gpu(PATIENCE) else { return };
+    // Whichever thread waits may find another's work done: none may take that for a loss.
+    std::thread::scope(|scope| {
+        for t in 0..8u32 {
+            let gpu = &gpu;
+            scope.spawn(move || {
+                for i in 0..500 {
+                    let mut x = [0; 16];
+                    let went = gpu.run(|job| {
+                        let held = job.upload(&[t * 500 + i; 16])?;
+                        job.download(&held, &mut x)
+                    });
+                    assert_eq!((went, x), (Ok(()), [t * 500 + i; 16]));
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn several_kernels_of_one_call_see_each_others_results() {
     let Some(gpu) = gpu(PATIENCE) else { return };
     let x = vec![1u32; 100];
@@ -193,6 +214,36 @@ fn a_kernel_that_does_not_compile_is_an_error_with_its_name() {
     assert!(!gpu.prepared(&WRONG).is_ready());
     assert_eq!(gpu.prepared(&WRONG).why_not(), Some(error.to_string()));
     assert_eq!(double(&gpu, 3).unwrap(), [0, 2, 4], "others still run");
+}
+
+#[test]
+fn work_that_is_not_valid_is_refused_and_costs_no_device() {
+    static COPY: Kernel = Kernel::new(
+        "copy",
+        "struct Params { n: u32 }
+         @group(0) @binding(0) var<uniform> p: Params;
+         @group(0) @binding(1) var<storage, read> x: array<u32>;
+         @group(0) @binding(2) var<storage, read_write> y: array<u32>;
+         @compute @workgroup_size(64)
+         fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+             if (id.x < p.n) { y[id.x] = x[id.x]; }
+         }",
+        2,
+    );
+    let Some(gpu) = gpu(PATIENCE) else { return };
+    let kept = gpu.run(|job| job.upload(&[5u32; 64])).unwrap();
+    let mut x = [0u32; 64];
+    for _ in 0..3 {
+        let both = gpu.run(|job| {
+            let held = job.upload(&[1u32; 64])?;
+            job.dispatch(&COPY, &[&held, &held], &[64], [1, 1, 1])?;
+            job.download(&held, &mut x)
+        });
+        let said = matches!(&both, Err(Error::Refused(why)) if why.contains("usage"));
+        assert!(said, "{both:?}");
+    }
+    gpu.run(|job| job.download(&kept, &mut x)).unwrap();
+    assert_eq!(x, [5; 64], "what was on it is still there");
 }
 
 #[test]
