@@ -112,6 +112,11 @@ impl<'d> Job<'d> {
         Ok(())
     }
 
+    /// Workgroups of a dispatch at most, in each dimension.
+    pub(crate) fn most_groups(&self) -> u32 {
+        self.gpu.info().max_groups
+    }
+
     /// Sends the work, waits for it, and brings data back.
     pub fn download<T: AnyBitPattern + NoUninit>(
         &mut self,

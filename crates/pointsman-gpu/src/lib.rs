@@ -42,6 +42,7 @@ mod found;
 mod info;
 mod job;
 mod kernel;
+pub mod kernels;
 mod memory;
 mod pool;
 
