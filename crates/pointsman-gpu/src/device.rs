@@ -266,6 +266,9 @@ impl Device {
             return Err(Error::Lost("the driver panicked".to_owned()));
         };
         match (done, caught.into_iter().next()) {
+            (Err(Error::Refused(_)), Some(error @ wgpu::Error::Validation { .. })) => {
+                Err(Error::Refused(error.to_string()))
+            }
             (Err(error), _) => Err(error),
             (Ok(_), Some(wgpu::Error::OutOfMemory { .. })) => Err(Error::OutOfMemory { bytes: 0 }),
             (Ok(_), Some(error)) => Err(Error::Refused(error.to_string())),

@@ -162,7 +162,11 @@ impl<'d> Job<'d> {
         slice.map_async(wgpu::MapMode::Read, move |mapped| {
             let _ = tell.send(mapped);
         });
-        self.wait(sent)?;
+        if let Err(error) = self.wait(sent) {
+            // It goes back to the pool, where nobody wants one that may be mapped any moment.
+            back.buffer().unmap();
+            return Err(error);
+        }
         // Another thread that waits may have found this work done, and be about to say so.
         match told.recv_timeout(self.patience()) {
             Ok(Ok(())) => {}
@@ -240,7 +244,12 @@ impl<'d> Job<'d> {
         match waited {
             Ok(_) => Ok(()),
             Err(wgpu::PollError::Timeout) => Err(self.timed_out()),
-            Err(error) => Err(Error::Lost(error.to_string())),
+            // The work was never sent: the device is gone, which it tells who polls it, or the work
+            // was not valid; why, the error scopes know.
+            Err(error @ wgpu::PollError::WrongSubmissionIndex(..)) => {
+                let _ = self.device.device.poll(wgpu::PollType::Poll);
+                Err(Error::Refused(error.to_string()))
+            }
         }
     }
 }

@@ -217,6 +217,36 @@ fn a_kernel_that_does_not_compile_is_an_error_with_its_name() {
 }
 
 #[test]
+fn work_that_is_not_valid_is_refused_and_costs_no_device() {
+    static COPY: Kernel = Kernel::new(
+        "copy",
+        "struct Params { n: u32 }
+         @group(0) @binding(0) var<uniform> p: Params;
+         @group(0) @binding(1) var<storage, read> x: array<u32>;
+         @group(0) @binding(2) var<storage, read_write> y: array<u32>;
+         @compute @workgroup_size(64)
+         fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+             if (id.x < p.n) { y[id.x] = x[id.x]; }
+         }",
+        2,
+    );
+    let Some(gpu) = gpu(PATIENCE) else { return };
+    let kept = gpu.run(|job| job.upload(&[5u32; 64])).unwrap();
+    let mut x = [0u32; 64];
+    for _ in 0..3 {
+        let both = gpu.run(|job| {
+            let held = job.upload(&[1u32; 64])?;
+            job.dispatch(&COPY, &[&held, &held], &[64], [1, 1, 1])?;
+            job.download(&held, &mut x)
+        });
+        let said = matches!(&both, Err(Error::Refused(why)) if why.contains("usage"));
+        assert!(said, "{both:?}");
+    }
+    gpu.run(|job| job.download(&kept, &mut x)).unwrap();
+    assert_eq!(x, [5; 64], "what was on it is still there");
+}
+
+#[test]
 fn f32_what_is_beyond_a_limit_is_refused_before_it_is_tried() {
     let Some(gpu) = gpu(PATIENCE) else { return };
     let room = |bytes: u64| gpu.run(|job| job.room::<u8>(bytes as usize).map(|_| ()));

@@ -1,0 +1,8 @@
+@group(0) @binding(1) var<storage, read> x: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> y: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read_write> out: array<vec4<f32>>;
+
+fn value(i: u32) -> vec4<f32> {
+    return x[i] + y[i];
+}
+
