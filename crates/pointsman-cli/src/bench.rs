@@ -40,12 +40,15 @@ enum What {
         /// Print JSON
         #[arg(long)]
         json: bool,
-        /// Calls; each runs all variants once
+        /// Calls
         #[arg(long, default_value_t = Stream::default().calls as u32, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
         calls: u32,
         /// Seed of the stream
         #[arg(long, default_value_t = 1)]
         seed: u64,
+        /// Let GPUs take part
+        #[arg(long)]
+        gpu: bool,
     },
 }
 
@@ -62,10 +65,16 @@ impl Bench {
                 bar.finish_and_clear();
                 report(&kernels.map_err(Failure::new)?, json)
             }
-            What::Oracle { json, calls, seed } => {
+            What::Oracle {
+                json,
+                calls,
+                seed,
+                gpu,
+            } => {
                 let stream = Stream {
                     calls: calls as usize,
                     seed,
+                    gpu,
                     ..Stream::default()
                 };
                 let bar = ProgressBar::new(u64::from(calls));

@@ -6,6 +6,7 @@ use pointsman::{BuildError, Checks, Mode, Selector, SelectorBuilder};
 use pointsman_ops::Ops;
 use pointsman_ops::catalogue::Entry;
 
+use crate::gpu;
 use crate::kept::Kept;
 use crate::output::Failure;
 
@@ -43,7 +44,8 @@ pub(crate) struct Catalogue {
 impl Catalogue {
     /// Ops that learn and keep what they learn. Checks are made before a variant is measured.
     pub(crate) fn learning(steer: &Steer) -> Result<Self, Failure> {
-        Self::new(steer.apply(Selector::builder().checks(Checks::Inline)))
+        let builder = gpu::announce(Selector::builder()).checks(Checks::Inline);
+        Self::new(steer.apply(builder))
     }
 
     /// Ops that know what the store knows. Looking neither makes nor changes one.
@@ -51,7 +53,8 @@ impl Catalogue {
         let known = Kept::look().knowledge()?;
         let mut memory = MemoryStore::new().with_limit(known.entries.len().max(1));
         memory.merge(&known).map_err(Failure::new)?;
-        Self::new(steer.apply(Selector::builder().mode(Mode::Frozen).store(memory)))
+        let builder = gpu::announce(Selector::builder());
+        Self::new(steer.apply(builder.mode(Mode::Frozen).store(memory)))
     }
 
     fn new(builder: SelectorBuilder) -> Result<Self, Failure> {

@@ -10,6 +10,7 @@ use pointsman::store::Knowledge;
 use pointsman::{Calibration, Machine, Mode, Selector};
 use serde::Serialize;
 
+use crate::gpu::{self, Device};
 use crate::kept::{Kept, STORE};
 use crate::output::{FOUND_WRONG, Failure, report};
 
@@ -35,6 +36,9 @@ struct Report {
     version: &'static str,
     mode: Mode,
     machine: Machine,
+    gpus: Vec<Device>,
+    /// Why there are no more GPUs.
+    no_more_gpus: Vec<String>,
     /// In hexadecimal: more digits than a JSON number is sure to keep.
     fingerprint: String,
     calibration: Calibration,
@@ -91,7 +95,7 @@ impl Doctor {
 
 impl Report {
     fn new() -> Result<Self, Failure> {
-        let machine = Machine::detect();
+        let machine = gpu::machine();
         let (store, stored) = Store::examine(&machine);
         let calibration_from = match stored {
             Some(_) => From::Store,
@@ -99,7 +103,7 @@ impl Report {
         };
         // The environment is read as any program reads it, except for the store: looking must
         // neither make nor change one.
-        let mut builder = Selector::builder()
+        let mut builder = gpu::announce(Selector::builder())
             .in_memory()
             .environment(|name| std::env::var(name).ok().filter(|_| name != STORE));
         if let Some(calibration) = stored {
@@ -112,6 +116,8 @@ impl Report {
             mode: selector.mode(),
             fingerprint: format!("{:016x}", machine.fingerprint()),
             machine,
+            gpus: gpu::devices(),
+            no_more_gpus: gpu::missing(),
             calibration: selector.calibration().clone(),
             calibration_from,
             store,
@@ -209,8 +215,11 @@ impl fmt::Display for Report {
         writeln!(f, "cores        {}", m.cores)?;
         writeln!(f, "features     {}", features.join(" "))?;
         writeln!(f, "caches       L1d, L2, L3: {}", caches.join(", "))?;
-        for (n, gpu) in m.gpus.iter().enumerate() {
-            writeln!(f, "gpu:{n:<9}{gpu}")?;
+        for gpu in &self.gpus {
+            gpu.fmt(f)?;
+        }
+        for why in &self.no_more_gpus {
+            writeln!(f, "no more GPUs {why}")?;
         }
         let from = match self.calibration_from {
             From::Store => "from the store",
@@ -223,16 +232,20 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "{:<13}{:>11}{:>12}{:>10}",
-            "", "launch", "GFLOP/s", "GB/s"
+            "{:<13}{:>14}{:>12}{:>10}{:>16}",
+            "", "launch", "GFLOP/s", "GB/s", "GB/s over bus"
         )?;
         for (name, cost) in self.calibration.backends() {
             let (flops, bytes) = (cost.flops_per_s / 1e9, cost.bytes_per_s / 1e9);
-            writeln!(
+            write!(
                 f,
-                "  {name:<11}{:>8.0} ns{flops:>12.1}{bytes:>10.1}",
+                "  {name:<11}{:>11.0} ns{flops:>12.1}{bytes:>10.1}",
                 cost.launch_ns
             )?;
+            match cost.transfer_bytes_per_s {
+                Some(rate) => writeln!(f, "{:>16.1}", rate / 1e9)?,
+                None => writeln!(f)?,
+            }
         }
         writeln!(f)?;
         self.store.fmt(f)?;
@@ -240,6 +253,30 @@ impl fmt::Display for Report {
             write!(f, "\n{name}={value}")?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<13}{}, {}, {}, {}",
+            self.backend, self.name, self.kind, self.api, self.driver
+        )?;
+        writeln!(
+            f,
+            "             memory {} ({})",
+            human_bytes(Some(self.free_bytes)),
+            self.free_from
+        )?;
+        writeln!(
+            f,
+            "             limits: a buffer {}, of which a kernel sees {}; a workgroup {} invocations, {} shared",
+            human_bytes(Some(self.max_buffer_bytes)),
+            human_bytes(Some(self.max_binding_bytes)),
+            self.max_invocations,
+            human_bytes(Some(self.max_shared_bytes.into()))
+        )
     }
 }
 

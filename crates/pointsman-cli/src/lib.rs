@@ -5,6 +5,7 @@ mod bench;
 mod catalogue;
 mod doctor;
 mod explain;
+mod gpu;
 mod kept;
 mod map;
 mod output;

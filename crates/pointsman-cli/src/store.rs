@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use pointsman::Selector;
 use pointsman::store::{self, Fact, Knowledge, SqliteStore, Store as _};
-use pointsman::{Machine, Selector};
 use serde::Serialize;
 
 use crate::kept::Kept;
@@ -286,7 +286,7 @@ impl Shown {
                 return Err(unknown(op, &known));
             }
         }
-        let here = Machine::detect().fingerprint();
+        let here = crate::gpu::machine().fingerprint();
         let mut lines: BTreeMap<_, Line> = BTreeMap::new();
         for entry in &known.entries {
             if !ops.is_empty() && ops.iter().all(|op| *entry.op != **op) {

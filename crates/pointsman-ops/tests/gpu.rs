@@ -2,33 +2,14 @@
 
 #![cfg(feature = "gpu")]
 
-use pointsman::{Backend, Cap, Chain, Checks, Machine, Mode, Refused, Selector, SelectorBuilder};
+mod common;
+
+use common::{builder, ready};
+use pointsman::{Backend, Cap, Chain, Machine, Mode, Refused};
 use pointsman_ops::catalogue::Entry;
 use pointsman_ops::gpu::devices::gpus;
 use pointsman_ops::gpu::{DeviceArray, Resident, ResidentError};
-use pointsman_ops::{Matrix, Ops, View, dot, gpu, matmul};
-
-fn builder() -> SelectorBuilder {
-    let builder = Selector::builder()
-        .in_memory()
-        .ignore_environment()
-        .checks(Checks::Inline);
-    gpu::announce(builder)
-}
-
-/// Whether there is a GPU; said aloud if not, and a failure if there must be one.
-#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
-fn ready() -> bool {
-    if !gpus().found.is_empty() {
-        let failed = gpu::prepare(|_| {});
-        assert!(failed.is_empty(), "{failed:?}");
-        return true;
-    }
-    let required = std::env::var("POINTSMAN_TEST_GPU").is_ok_and(|v| v == "required");
-    assert!(!required, "no GPU: {:?}", gpus().missing);
-    println!("SKIPPED, no GPU: {:?}", gpus().missing);
-    false
-}
+use pointsman_ops::{Ops, dot};
 
 fn on_gpu(entry: &dyn Entry) -> Vec<String> {
     let gpu = |(name, backend): (String, Backend)| (backend == Backend::Gpu(0)).then_some(name);
@@ -99,47 +80,6 @@ fn f31_without_gpus_the_variant_says_why() {
         why.contains("gpu:0") && why.contains("no Vulkan driver"),
         "{why}"
     );
-}
-
-#[test]
-fn f33_a_device_lost_in_the_middle_costs_no_call() {
-    if !ready() {
-        return;
-    }
-    // Forced, so that it would serve every call.
-    let selector = builder().force("gpu:0").build().unwrap();
-    let ops = Ops::<f32>::new(&selector).unwrap();
-    let n = 64;
-    let a: Vec<f32> = (0..n * n).map(|i| (i % 7) as f32).collect();
-    let multiply = || {
-        let mut c = Matrix::zeros(n, n);
-        let (a, b) = (View::new(n, n, &a).unwrap(), View::new(n, n, &a).unwrap());
-        ops.matmul
-            .run(matmul::Args::new(a, b, c.elements_mut()).unwrap());
-        c.elements()[n + 1]
-    };
-    let expected: f32 = (0..n).map(|k| a[n + k] * a[k * n + 1]).sum();
-    for _ in 0..20 {
-        assert_eq!(multiply(), expected);
-    }
-    let served = || {
-        let stats = ops.matmul.stats();
-        let on_gpu = stats.variants.iter().filter(|v| v.name.starts_with("gpu0"));
-        on_gpu.map(|v| v.calls).sum::<u64>()
-    };
-    assert!(served() > 0);
-    gpus().found[0].lose();
-    for _ in 0..20 {
-        assert_eq!(multiply(), expected, "the reference serves instead");
-    }
-    // It comes back: quarantined for a second, compiled again in the background.
-    let before = served();
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while served() == before {
-        assert!(std::time::Instant::now() < deadline, "it never came back");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        assert_eq!(multiply(), expected);
-    }
 }
 
 #[test]

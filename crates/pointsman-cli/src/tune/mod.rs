@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use indicatif::ProgressBar;
 use pointsman::Backend;
 use pointsman_ops::catalogue::Entry;
 use serde::Serialize;
@@ -21,6 +22,7 @@ use self::progress::Progress;
 use self::record::Record;
 use self::refused::{Lines, Refusal};
 use crate::catalogue::{Catalogue, Steer};
+use crate::gpu;
 use crate::map::Map;
 use crate::output::{Failure, note, report};
 use crate::sizes::Sizes;
@@ -115,6 +117,7 @@ impl Tune {
         mut record: Option<&mut Record>,
     ) -> Result<Tuned, Failure> {
         let stop = interruptible()?;
+        self.compile();
         let start = Instant::now();
         let deadline = start + *self.time;
         let tasks = self.tasks(entries);
@@ -147,6 +150,18 @@ impl Tune {
             refused: sum.refusals.told(),
             map: Map::new(entries, self.sizes).map_err(Failure::new)?,
         })
+    }
+
+    /// Kernels for GPUs first: who has to wait for one is not measured.
+    fn compile(&self) {
+        let wanted = |b: &Backend| matches!(b, Backend::Gpu(_));
+        if !self.backends.is_empty() && !self.backends.iter().any(wanted) {
+            return;
+        }
+        let bar = ProgressBar::new_spinner();
+        let failed = gpu::prepare(|kernel| bar.set_message(format!("compiling {kernel}")));
+        bar.finish_and_clear();
+        failed.iter().for_each(|why| note(why));
     }
 
     /// All sizes of all ops, coarsely over the whole range first.

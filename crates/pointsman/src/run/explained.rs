@@ -71,7 +71,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
     }
 
     /// A reason in words, with what only the machine or the variant knows.
-    fn told(&self, place: usize, why: WhyNot) -> String {
+    pub(super) fn told(&self, place: usize, why: WhyNot) -> String {
         let available = self.declared.variants[place].available.as_ref();
         match (why, available) {
             (WhyNot::Unavailable, Some(what)) => {

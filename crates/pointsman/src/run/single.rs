@@ -93,7 +93,7 @@ impl<O: Op, K: Kind<O>> Single<O, K> {
             .map(WhyNot::Missing);
         match missing.or_else(|| inner.why_not(self.place, workload, Some(args))) {
             None => Ok(()),
-            Some(why) => self.refuse(why),
+            Some(why) => self.refuse(inner.told(self.place, why)),
         }
     }
 
