@@ -46,7 +46,7 @@ const IF_WRONG: f64 = 0.5;
 /// Tries of a variant, over all cells, before the uncertainty of its predictions is taken at its
 /// word: the few measurements they rest on may be outliers, and were made on cheap workloads. While
 /// the bank is rich, up to four standard deviations count as one.
-const NEW: u32 = 16;
+const NEW: u32 = 8;
 const MOST_BOLD: f64 = 6.0;
 
 /// Share of the calls in other cells that may profit from what is found out in this one.
@@ -265,7 +265,7 @@ fn worth_a_trial<'a>(
     situation: &Situation<'a>,
     best: &Candidate,
     calls: u8,
-    bank: &Bank,
+    bank: &mut Bank,
 ) -> Option<(&'a Candidate, f64)> {
     let best_ns = best.mean.exp();
     let balance_ns = bank.balance();
@@ -304,7 +304,11 @@ fn worth_a_trial<'a>(
         }
         let part = SHARE * worth.min(MOST_WORTH);
         let calls = f64::from(calls);
-        if worth > most && bank.covers(price_ns * calls, best_ns * calls, part) {
+        if worth > 1.0 && price_ns * calls > balance_ns {
+            bank.want(price_ns * calls);
+        }
+        let covered = bank.covers(price_ns * calls, best_ns * calls, part);
+        if worth > most && covered && bank.leaves_enough(price_ns * calls, worth) {
             most = worth;
             found = Some((other, price_ns));
         }
@@ -416,7 +420,7 @@ mod tests {
         let both = [once, known];
         let mut bank = Bank::new(1.0);
         bank.earn(1e9);
-        let tried = |best| worth_a_trial(&situation(&both), best, 1, &bank);
+        let mut tried = |best| worth_a_trial(&situation(&both), best, 1, &mut bank);
         assert!(tried(&once).is_none(), "serving from the best tells more");
         assert!(tried(&known).is_some(), "the other may be the better one");
     }
