@@ -5,7 +5,7 @@
 //! fixed thresholds, as a program would call them, and each variant by itself, on the first calls of a
 //! shape always and later on one in four. A selector's time is the sum of its runs; that of a variant
 //! its mean times the number of calls, over the same stretch of time, so that all of them meet the
-//! same noise. Only *which* variant the oracle and the fixed backends take is decided afterwards, by
+//! same noise, with their data in the caches. Only *which* variant the oracle and the fixed backends take is decided afterwards, by
 //! medians.
 
 use std::collections::BTreeMap;
@@ -43,10 +43,10 @@ pub struct Stream {
 }
 
 impl Default for Stream {
-    /// 20,000 calls from 16 to a million elements: two minutes here.
+    /// 40,000 calls from 16 to a million elements: four minutes here.
     fn default() -> Self {
         Stream {
-            calls: 20_000,
+            calls: 40_000,
             seed: 1,
             sizes: (16, 1 << 20),
             gpu: false,
@@ -267,7 +267,19 @@ impl Case {
         let mut order: Vec<usize> = (0..self.variants.len() + 2).collect();
         order.shuffle(random);
         let thorough = self.at.len() < THOROUGH;
+        let quick = self.best(|_| true).unwrap_or(self.reference);
+        let quick = self.variants[quick].name.clone();
         for who in order {
+            // The data is in the caches for everybody, or whoever comes second is ahead.
+            let here = if who > self.variants.len() {
+                &mut self.by_rules
+            } else {
+                &mut self.call
+            };
+            let is_timed = thorough || random.random_range(0..SPARSE) == 0;
+            if who >= self.variants.len() || is_timed {
+                let _ = here.run_variant(&quick);
+            }
             let Some(variant) = self.variants.get_mut(who) else {
                 let start = Instant::now();
                 let times = if who == self.variants.len() {
@@ -280,7 +292,7 @@ impl Case {
                 times.push(start.elapsed().as_secs_f64());
                 continue;
             };
-            if thorough || random.random_range(0..SPARSE) == 0 {
+            if is_timed {
                 let start = Instant::now();
                 let ran = self.call.run_variant(&variant.name);
                 let took = start.elapsed().as_secs_f64();
@@ -295,7 +307,7 @@ impl Case {
     /// The variant with the lowest median among some of them.
     fn best(&self, of: impl Fn(Backend) -> bool) -> Option<usize> {
         let some = self.variants.iter().enumerate();
-        some.filter(|(_, v)| of(v.backend))
+        some.filter(|(_, v)| of(v.backend) && !v.runs.is_empty())
             .map(|(at, v)| (at, median(v.runs.iter().map(|(_, s)| *s).collect())))
             .min_by(|a, b| a.1.total_cmp(&b.1))
             .map(|(at, _)| at)

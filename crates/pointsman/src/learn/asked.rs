@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::cells::Place;
-use super::{Known, Learner, Pick, Question, Seen, Work, bits, sampling_period};
+use super::{Known, Learner, Pick, Question, SAMPLED_NS, Seen, Work, bits, sampling_period};
 use crate::decision::{Prediction, Reason};
 use crate::guard::panic_message;
 use crate::outcome::Cost;
@@ -280,7 +280,7 @@ fn pick(
     };
     if choice.good_for > 0 && !choice.trial && best_ns.is_some() {
         let most = choice.good_for.saturating_add(1).ilog2() as u8;
-        pick.publish = sampling_period(place, &pick).map(|period| period.min(most));
+        pick.publish = sampling_period(place, &pick, SAMPLED_NS).map(|period| period.min(most));
     }
     pick
 }

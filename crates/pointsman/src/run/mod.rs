@@ -502,10 +502,17 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         args: &mut O::Args<'_>,
     ) -> (K::Out, Journey) {
         let mut eligible = eligible;
-        if self.state.release(self.shared().clock.now_ns()) {
+        let start = self.shared().clock.now_ns();
+        if self.state.release(start) {
             eligible = self.eligible(workload, Some(args));
         }
-        self.attempts(workload, key, eligible, weight, args, Vec::new())
+        let (output, journey) = self.attempts(workload, key, eligible, weight, args, Vec::new());
+        if let Ok(cost) = journey.cost {
+            let all = self.shared().clock.now_ns().saturating_sub(start);
+            let sampled = all.saturating_sub(cost.ns()) as f64;
+            self.state.learner().note_sampled(sampled);
+        }
+        (output, journey)
     }
 
     /// Tries variants until one serves; the reference is the last.
