@@ -76,7 +76,7 @@ fn looking_makes_no_store() {
     assert!(text(&output.stdout).contains("Nothing is known"));
     let output = pointsman(&["explain", "axpy_f64", "100"], home.path(), &[]);
     assert!(output.status.success());
-    assert!(fs::read_dir(home.path()).unwrap().next().is_none());
+    assert!(!home.path().join("cache/pointsman").exists());
 }
 
 #[test]
@@ -252,7 +252,8 @@ fn an_interrupt_keeps_what_was_learned() {
         "16..16777216",
         "--json",
     ];
-    let mut child = prepared(&args, home.path(), &[])
+    // Without GPUs, whose kernels are compiled and measured before anything is learned.
+    let mut child = prepared(&args, home.path(), &[("POINTSMAN_DISABLE", "gpu")])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
