@@ -54,6 +54,8 @@ impl Catalogue {
         let mut memory = MemoryStore::new().with_limit(known.entries.len().max(1));
         memory.merge(&known).map_err(Failure::new)?;
         let builder = gpu::announce(Selector::builder());
+        // Or all there is to say of GPUs is that kernels are being compiled, as the process ends.
+        gpu::prepare(|_| {});
         Self::new(steer.apply(builder.mode(Mode::Frozen).store(memory)))
     }
 

@@ -83,12 +83,7 @@ impl<O: Op, K: Kind<O>> Plan<O, K> {
         let batch = Batch::load(&self.word);
         if batch.is_fresh(inner.state.epoch()) {
             self.word.store(batch.0 - 1, Relaxed);
-            return inner.serve(
-                batch.variant(),
-                &self.workload,
-                1 << batch.variant(),
-                &mut args,
-            );
+            return inner.serve_now(batch.variant(), &self.workload, &mut args);
         }
         self.look(&mut args)
     }
@@ -101,8 +96,11 @@ impl<O: Op, K: Kind<O>> Plan<O, K> {
         let used = self.use_up();
         let eligible = inner.eligible(&self.workload, Some(args));
         let key = self.workload.cell_key();
-        // Where a condition may answer differently next time, every call looks.
-        let most = if inner.moody == 0 { MAX_BATCH } else { 0 };
+        // Where a condition may answer differently next time, or a GPU be busy, every call looks.
+        let most = match inner.moody | inner.on_gpu {
+            0 => MAX_BATCH,
+            _ => 0,
+        };
         let (look, batch) = inner
             .state
             .published_batch(key ^ inner.salt, eligible, most);

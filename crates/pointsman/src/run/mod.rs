@@ -58,7 +58,7 @@ pub(crate) struct Inner<O: Op, K: Kind<O>> {
     /// Whose answer may change although the workload does not.
     pub(crate) moody: u64,
     /// Who runs on a GPU, where calls wait for each other.
-    on_gpu: u64,
+    pub(crate) on_gpu: u64,
     /// Keeps published choices apart from those of handles of the same op that promise other
     /// checks.
     pub(crate) salt: u64,
@@ -398,7 +398,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
     }
 
     #[inline(always)]
-    fn serve_now(&self, id: u8, workload: &Workload, args: &mut O::Args<'_>) -> K::Out {
+    pub(crate) fn serve_now(&self, id: u8, workload: &Workload, args: &mut O::Args<'_>) -> K::Out {
         let inside = Inside::enter();
         let result = match &self.declared.bodies[usize::from(id)] {
             VariantBody::Sure(body) => guard::attempt_sure(|| body(args)),
