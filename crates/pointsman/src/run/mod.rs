@@ -146,7 +146,7 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
             able: renumbered(able),
             conditional: renumbered(conditional),
             moody: renumbered(moody & able),
-            on_gpu: renumbered(on_gpu),
+            on_gpu: renumbered(on_gpu & able),
             salt: match declared.check {
                 Some(_) => mix(1, u64::from(ids[declared.reference])),
                 None => 0,
