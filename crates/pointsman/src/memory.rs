@@ -1,8 +1,9 @@
 //! Free memory per backend, as eligibility sees it.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
 
 use crate::backend::Backend;
 use crate::clock::Clock;
@@ -50,12 +51,15 @@ fn available() -> Option<u64> {
 /// How long a reading of free memory is used.
 const CACHED_NS: u64 = 60_000_000_000;
 
-/// Free memory less the reserve, read at most once a minute per backend.
+/// When the memory of a backend was looked at, and what was free.
+type Reading = (Backend, u64, Option<u64>);
+
+/// Free memory less the reserve, read at most once a minute per backend. Calls ask without a lock.
 pub(crate) struct Headroom {
     memory: Arc<dyn Memory>,
     clock: Arc<dyn Clock>,
     reserve: f64,
-    readings: Mutex<HashMap<Backend, (u64, Option<u64>)>>,
+    readings: ArcSwap<Vec<Reading>>,
 }
 
 impl Headroom {
@@ -64,22 +68,26 @@ impl Headroom {
             memory,
             clock,
             reserve,
-            readings: Mutex::default(),
+            readings: ArcSwap::default(),
         }
     }
 
     /// Bytes a call may need on this backend; `None` if the backend's memory is unknown.
     pub(crate) fn bytes(&self, backend: Backend) -> Option<u64> {
         let now = self.clock.now_ns();
-        let lock = || self.readings.lock().unwrap_or_else(|e| e.into_inner());
-        let reading = lock().get(&backend).copied();
+        let known = self.readings.load();
+        let reading = known.iter().find(|(of, ..)| *of == backend);
         let free = match reading {
             // A reading from the future is one from before the clock was set back.
-            Some((at, free)) if now >= at && now - at < CACHED_NS => free,
+            Some((_, at, free)) if now >= *at && now - at < CACHED_NS => *free,
             _ => {
-                // Read without the lock: the reader is the user's code.
                 let free = self.memory.free_bytes(backend);
-                lock().insert(backend, (now, free));
+                self.readings.rcu(|known| {
+                    let others = known.iter().filter(|(of, ..)| *of != backend);
+                    let mut all: Vec<Reading> = others.copied().collect();
+                    all.push((backend, now, free));
+                    all
+                });
                 free
             }
         };
