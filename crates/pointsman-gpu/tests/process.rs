@@ -4,28 +4,10 @@
 
 mod common;
 
-use std::process::{Command, Output};
 use std::time::Duration;
 
-use common::gpu;
+use common::{alone, gpu, passed};
 use pointsman_gpu::{Error, gpus};
-
-/// Runs one of the tests below in a process of its own.
-fn alone(test: &str, variables: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([test, "--exact", "--ignored", "--nocapture"]);
-    command.envs(variables.iter().copied());
-    command.output().unwrap()
-}
-
-fn passed(output: &Output) {
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && said.contains("1 passed"),
-        "{said}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-}
 
 #[test]
 fn f31_without_a_driver_there_is_no_gpu_and_a_reason() {

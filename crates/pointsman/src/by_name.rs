@@ -203,7 +203,7 @@ impl Selector {
             explore: true,
         };
         let mut pick = state.decide(shared, &ask);
-        if !matches!(pick.reason, Reason::Trial | Reason::FirstTry) {
+        if !pick.reason.is_trial() {
             pick.reason = self
                 .demanded(state, workload, pick.variant)
                 .unwrap_or(pick.reason);

@@ -55,6 +55,11 @@ impl Reason {
             Reason::Unknown => "unknown",
         }
     }
+
+    /// Whether it was chosen to be measured.
+    pub(crate) fn is_trial(self) -> bool {
+        matches!(self, Reason::Trial | Reason::FirstTry)
+    }
 }
 
 impl fmt::Display for Reason {

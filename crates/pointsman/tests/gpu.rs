@@ -97,6 +97,64 @@ fn calls_go_to_the_device_that_is_free_first() {
     assert!(served(&square, "gpu1") <= alone + 21, "it is free again");
 }
 
+/// Keeps a device busy until told otherwise.
+struct Hold;
+
+impl Op for Hold {
+    type Args<'a> = ();
+    type Output = ();
+
+    fn name(&self) -> &str {
+        "hold"
+    }
+
+    fn workload(&self, _: &()) -> Workload {
+        Workload::new([1u64]).prefer(Backend::Gpu(1))
+    }
+}
+
+#[test]
+fn nobody_is_tried_on_a_device_that_is_busy() {
+    let clock = FakeClock::new();
+    let selector = builder().clock(clock.clone()).build().unwrap();
+    let device = |took: u64| {
+        let clock = clock.clone();
+        move |n: &mut u64| {
+            clock.advance(Duration::from_millis(took));
+            *n * *n
+        }
+    };
+    // As good as the first one, so that it is worth trying as soon as the budget allows.
+    let square = selector
+        .op(Square)
+        .reference("gpu0", Backend::Gpu(0), device(5))
+        .variant("gpu1", Backend::Gpu(1), device(5))
+        .build()
+        .unwrap();
+    let (begun, begins) = mpsc::channel();
+    let (end, ends) = mpsc::channel::<()>();
+    let ends = Mutex::new(ends);
+    let hold = selector
+        .op(Hold)
+        .reference("host", Backend::Scalar, |()| ())
+        .variant("gpu1", Backend::Gpu(1), move |()| {
+            begun.send(()).unwrap();
+            let _ = ends.lock().unwrap().recv();
+        })
+        .build()
+        .unwrap();
+    std::thread::scope(|scope| {
+        let end = end; // dropped, and the device let go, if an assertion fails
+        scope.spawn(|| hold.run(()));
+        begins.recv().unwrap();
+        (0..500).for_each(|_| assert_eq!(square.run(7), 49));
+        assert_eq!(served(&square, "gpu1"), 0, "it would wait, and say nothing");
+        drop(end);
+    });
+    (0..500).for_each(|_| assert_eq!(square.run(7), 49));
+    assert!(served(&square, "gpu1") > 0, "{}", square.stats());
+}
+
 #[test]
 fn f32_no_memory_is_a_limit_on_size_and_ends() {
     let clock = FakeClock::new();

@@ -345,7 +345,7 @@ impl Learner {
             let tries = &mut self.tries[usize::from(pick.variant)];
             *tries = tries.saturating_add(1);
         }
-        if !matches!(pick.reason, Reason::Trial | Reason::FirstTry) {
+        if !pick.reason.is_trial() {
             place.incumbent = Some(pick.variant);
             place.sure = pick.confidence;
             pick.publish = sampling_period(place, &pick, self.sampled_ns);
@@ -560,7 +560,7 @@ impl Learner {
 
     /// Was the choice right, as far as alternatives have been measured in this cell?
     fn judge(&mut self, at: usize, seen: &Seen<'_>) {
-        if matches!(seen.reason, Reason::Trial | Reason::FirstTry) {
+        if seen.reason.is_trial() {
             return;
         }
         let place = self.cells.at(at);

@@ -527,7 +527,12 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
     ) -> (K::Out, Journey) {
         let mut left = eligible;
         loop {
-            let mut pick = self.choose(workload, key, left, &failed);
+            let mut pick = self.choose(workload, key, left, &failed, true);
+            if pick.reason.is_trial() && self.is_busy(pick.variant) {
+                // It would wait for others, and its time would say nothing.
+                self.state.learner().cancel(&pick);
+                pick = self.choose(workload, key, left, &failed, false);
+            }
             if failed.is_empty() {
                 self.state.publish(key ^ self.salt, eligible, &pick);
             }
@@ -601,7 +606,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         } else {
             Err(Rejection::NestedTrial)
         };
-        if matches!(pick.reason, Reason::Trial | Reason::FirstTry) {
+        if pick.reason.is_trial() {
             thread::count_trial();
         }
         (value, cost)
@@ -643,17 +648,23 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
 
     /// The next variant to try: the learner's pick at first, then the best of the rest, in the
     /// end the reference.
-    fn choose(&self, workload: &Workload, key: u64, left: u64, failed: &[Attempt]) -> Pick {
+    fn choose(
+        &self,
+        workload: &Workload,
+        key: u64,
+        left: u64,
+        failed: &[Attempt],
+        explore: bool,
+    ) -> Pick {
         let left = if left == 0 { 1 << self.reference } else { left };
-        let mut pick = self.checked_pick(workload, key, left, failed.is_empty());
+        let explore = explore && failed.is_empty();
+        let mut pick = self.checked_pick(workload, key, left, explore);
         if !failed.is_empty() {
             pick.reason = Reason::Fallback;
             pick.publish = None;
         } else if self.shared().mode == Mode::Reference {
             pick.reason = Reason::Reference;
-        } else if !matches!(pick.reason, Reason::Trial | Reason::FirstTry)
-            && self.is_forced(pick.variant, workload)
-        {
+        } else if !pick.reason.is_trial() && self.is_forced(pick.variant, workload) {
             pick.reason = Reason::Forced;
         }
         pick

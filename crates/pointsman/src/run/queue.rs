@@ -68,9 +68,8 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         let shared = self.shared();
         let queues = &shared.queues;
         let backend = |id: u8| self.declared.variants[self.place(id)].backend;
-        let is_busy = queues.waiting_ns(backend(id)) > 0.0;
         // A policy of the user's has its own view, and of nobody else's queues.
-        let asked = match is_busy && shared.policy.is_none() {
+        let asked = match self.is_busy(id) && shared.policy.is_none() {
             true => (eligible & self.checked_here(workload)) | 1 << id,
             false => 1 << id,
         };
@@ -102,6 +101,12 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         (first, turn)
     }
 
+    /// Whether calls are under way on the variant's GPU.
+    pub(super) fn is_busy(&self, id: u8) -> bool {
+        let backend = self.declared.variants[self.place(id)].backend;
+        self.shared().queues.waiting_ns(backend) > 0.0
+    }
+
     /// The same for a pick of the learner. What is to be tried is tried.
     pub(super) fn turn_of(
         &self,
@@ -112,10 +117,8 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         if self.on_gpu & 1 << pick.variant == 0 {
             return None;
         }
-        let must = matches!(
-            pick.reason,
-            Reason::Trial | Reason::FirstTry | Reason::Forced | Reason::Fallback
-        );
+        let must =
+            pick.reason.is_trial() || matches!(pick.reason, Reason::Forced | Reason::Fallback);
         let eligible = if must { 0 } else { eligible };
         let (id, turn) = self.turn(pick.variant, workload, eligible);
         pick.variant = id;
