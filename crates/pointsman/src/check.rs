@@ -14,6 +14,11 @@ use crate::workload::{MAX_FEATURES, Workload};
 /// Most blocks remembered per op.
 const MAX_BLOCKS: usize = 8192;
 
+/// How long a check that could not tell is not repeated: what kept it from telling, a device that was
+/// gone for one, may have passed. Doubles each time.
+const AGAIN_NS: u64 = 60_000_000_000;
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
 /// Characters that are kept of why a check could not tell: enough to find the cause, and bounded.
 const LONGEST_WHY: usize = 200;
 
@@ -37,7 +42,7 @@ const LONGEST_WHY: usize = 200;
 /// A variant that disagrees on one sample serves no call any more, in any block, until its
 /// [`revision`](crate::OpBuilder::revision) changes; a store remembers it. Samples that the variant
 /// may not serve, or fails on, do not count against it; if none is left, it does not serve in this
-/// block.
+/// block until another check, a minute later or more, finds one.
 ///
 /// ```
 /// use pointsman::{Op, Verify, Workload};
@@ -124,12 +129,19 @@ pub(crate) struct Found {
     pub(crate) fact: Fact,
 }
 
+/// A check that could not tell.
+struct Untold {
+    why: String,
+    times: u32,
+    until_ns: u64,
+}
+
 /// The blocks in which variants have been checked.
 #[derive(Default)]
 pub(crate) struct Checked {
     agreed: HashMap<u64, u64>,
-    /// By block and variant, and why.
-    cannot_tell: HashMap<(u64, u8), String>,
+    /// By block and variant.
+    cannot_tell: HashMap<(u64, u8), Untold>,
     unsaved: Vec<Found>,
     pub(crate) checks: u64,
     pub(crate) spent_ns: u64,
@@ -143,14 +155,17 @@ impl Checked {
     }
 
     /// Whether a check of this variant here is worth while.
-    pub(crate) fn is_open(&self, workload: &Workload, variant: u8) -> bool {
-        self.why_open(workload, variant).is_none()
+    pub(crate) fn is_open(&self, workload: &Workload, variant: u8, now_ns: u64) -> bool {
+        let block = workload.cell().block().key();
+        let untold = self.cannot_tell.get(&(block, variant));
+        untold.is_none_or(|untold| untold.until_ns <= now_ns)
     }
 
     /// Why a check of this variant here could not tell whether it agrees.
     pub(crate) fn why_open(&self, workload: &Workload, variant: u8) -> Option<&str> {
         let block = workload.cell().block().key();
-        self.cannot_tell.get(&(block, variant)).map(String::as_str)
+        let untold = self.cannot_tell.get(&(block, variant));
+        untold.map(|untold| &*untold.why)
     }
 
     pub(crate) fn note(
@@ -159,11 +174,13 @@ impl Checked {
         variant: u8,
         revision: u32,
         verdict: &Verdict,
+        now_ns: u64,
     ) {
         let block = workload.cell().block();
         let fact = match verdict {
             Verdict::Agrees => {
                 self.load(variant, &block);
+                self.cannot_tell.remove(&(block.key(), variant));
                 Fact::Agreed
             }
             Verdict::Disagrees(_) => Fact::Disagreed,
@@ -171,8 +188,15 @@ impl Checked {
                 if self.cannot_tell.len() >= MAX_BLOCKS {
                     self.cannot_tell.clear(); // they are tried again: bounded and correct
                 }
-                let why = why.chars().take(LONGEST_WHY).collect();
-                self.cannot_tell.insert((block.key(), variant), why);
+                let before = self.cannot_tell.get(&(block.key(), variant));
+                let times = before.map_or(0, |untold| untold.times);
+                let rest_ns = (AGAIN_NS << times.min(6)).min(LONGEST_NS);
+                let untold = Untold {
+                    why: why.chars().take(LONGEST_WHY).collect(),
+                    times: times + 1,
+                    until_ns: now_ns.saturating_add(rest_ns),
+                };
+                self.cannot_tell.insert((block.key(), variant), untold);
                 return;
             }
         };

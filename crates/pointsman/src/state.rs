@@ -450,7 +450,7 @@ impl OpState {
             let mut checked = self.checked();
             checked.checks += 1;
             checked.spent_ns += spent_ns;
-            checked.note(workload, variant, revision, verdict);
+            checked.note(workload, variant, revision, verdict, shared.clock.now_ns());
         }
         drop(learner);
         self.unpublish();

@@ -226,10 +226,19 @@ impl Available for Device {
 #[test]
 fn f31_what_is_not_available_does_not_serve_and_says_why() {
     let machine = Machine::detect().no_more_gpus("no Vulkan driver\nfound");
+    let clock = FakeClock::new();
     let selector = builder()
         .machine(machine.with_gpu("one", "1"))
+        .clock(clock.clone())
         .build()
         .unwrap();
+    let takes = |micros: u64| {
+        let clock = clock.clone();
+        move |n: &mut u64| {
+            clock.advance(Duration::from_micros(micros));
+            *n * *n
+        }
+    };
     let (there, asked) = (Arc::new(AtomicBool::new(false)), Arc::default());
     let device = Device {
         there: there.clone(),
@@ -237,14 +246,11 @@ fn f31_what_is_not_available_does_not_serve_and_says_why() {
     };
     let square = selector
         .op(Square)
-        .reference("host", Backend::Scalar, |n| {
-            std::thread::sleep(Duration::from_micros(300));
-            *n * *n
-        })
-        .variant("gpu0", Backend::Gpu(0), |n| *n * *n)
+        .reference("host", Backend::Scalar, takes(300))
+        .variant("gpu0", Backend::Gpu(0), takes(10))
         .requires(Cap::Gpu(0))
         .available(device)
-        .variant("gpu1", Backend::Gpu(1), |n| *n * *n)
+        .variant("gpu1", Backend::Gpu(1), takes(10))
         .requires(Cap::Gpu(1))
         .build()
         .unwrap();
@@ -400,6 +406,26 @@ fn a_fast_gpu_is_chosen_above_the_right_size_whether_calibrated_or_not() {
         let all: f64 = clock.now_ns() as f64;
         assert!(spent <= 0.011 * all, "{spent} of {all}");
     }
+}
+
+#[test]
+fn before_anything_is_measured_both_ways_are_priced() {
+    let (selector, clock) = fast_gpu(true);
+    let step = step(&selector, &clock, "unmeasured", 8.0);
+    let (n, workload) = (1_000_000, |vector: Vector| {
+        let (flops_each, name) = (8.0, "");
+        Step { flops_each, name }.workload(&vector)
+    });
+    let predicted = |place: Backend| {
+        let told = step.explain(workload((n, place)));
+        [0, 1].map(|at| told.variants[at].predicted.ns())
+    };
+    let (at_home, away) = (predicted(Backend::Scalar), predicted(Backend::Gpu(0)));
+    // 8 MB at 25 GB/s.
+    let way = 320_000.0;
+    let close = |found: f64, wanted: f64| (found / wanted - 1.0).abs() < 0.01;
+    assert!(close(away[0] - at_home[0], way), "{away:?} {at_home:?}");
+    assert!(close(at_home[1] - away[1], way), "{away:?} {at_home:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use common::{Log, builder, spend, truth};
@@ -536,54 +536,87 @@ fn f27_a_check_declared_before_a_fallible_reference_is_not_lost() {
     }
 }
 
+/// An op that cannot always be checked.
+struct Fickle {
+    is_checkable: Arc<AtomicBool>,
+}
+
+impl Op for Fickle {
+    type Args<'a> = Ask;
+    type Output = usize;
+    fn name(&self) -> &str {
+        "fickle"
+    }
+    fn workload(&self, ask: &Ask) -> Workload {
+        Workload::new([ask.n])
+    }
+}
+
+impl Verify for Fickle {
+    type Sample = Ask;
+    fn sample(&self, workload: &Workload, seed: u64) -> Ask {
+        assert!(self.is_checkable.load(SeqCst), "no sample now");
+        Triple.sample(workload, seed)
+    }
+    fn args(&self, sample: &mut Ask) -> Ask {
+        *sample
+    }
+    fn agrees(&self, expected: (&Ask, &usize), got: (&Ask, &usize)) -> bool {
+        expected.1 == got.1
+    }
+}
+
+fn fickle(
+    selector: &Selector,
+    clock: &FakeClock,
+    runs: &Runs,
+) -> (Handle<Fickle>, Arc<AtomicBool>) {
+    let is_checkable = Arc::new(AtomicBool::new(false));
+    let op = selector
+        .op(Fickle {
+            is_checkable: is_checkable.clone(),
+        })
+        .reference(
+            "plain",
+            Backend::Scalar,
+            kernel(clock, runs, "plain", 40_000, |_| false),
+        )
+        .variant(
+            "suspect",
+            Backend::Simd,
+            kernel(clock, runs, "suspect", 5_000, |_| false),
+        )
+        .verified()
+        .build()
+        .unwrap();
+    (op, is_checkable)
+}
+
 #[test]
 fn f27_a_check_that_panics_keeps_the_variant_out_without_blame() {
-    struct NoSample;
-    impl Op for NoSample {
-        type Args<'a> = Ask;
-        type Output = usize;
-        fn name(&self) -> &str {
-            "no_sample"
-        }
-        fn workload(&self, ask: &Ask) -> Workload {
-            Workload::new([ask.n])
-        }
-    }
-    impl Verify for NoSample {
-        type Sample = Ask;
-        fn sample(&self, _: &Workload, _: u64) -> Ask {
-            panic!("no sample of this size")
-        }
-        fn args(&self, sample: &mut Ask) -> Ask {
-            *sample
-        }
-        fn agrees(&self, _: (&Ask, &usize), _: (&Ask, &usize)) -> bool {
-            true
-        }
-    }
     both_ways(|_, builder, clock| {
         let runs = Runs::default();
-        let op = builder
-            .build()
-            .unwrap()
-            .op(NoSample)
-            .reference(
-                "plain",
-                Backend::Scalar,
-                kernel(clock, &runs, "plain", 40_000, |_| false),
-            )
-            .variant(
-                "suspect",
-                Backend::Simd,
-                kernel(clock, &runs, "suspect", 5_000, |_| true),
-            )
-            .verified()
-            .build()
-            .unwrap();
+        let (op, _) = fickle(&builder.build().unwrap(), clock, &runs);
         for n in sizes(512..1024, 1_000) {
             assert_eq!(op.run(ask(n)), truth(n));
         }
         assert_eq!(op.stats().quarantines, 0);
         assert_eq!(runs.user.count("suspect"), 0);
     });
+}
+
+#[test]
+fn f27_a_check_that_could_not_tell_is_repeated_later() {
+    let clock = FakeClock::new();
+    let runs = Runs::default();
+    let selector = builder(&clock).checks(Checks::Inline).build().unwrap();
+    let (op, is_checkable) = fickle(&selector, &clock, &runs);
+    let serve = || (0..1_000).for_each(|_| assert_eq!(op.run(ask(700)), truth(700)));
+    serve();
+    is_checkable.store(true, SeqCst);
+    serve();
+    assert_eq!(runs.user.count("suspect"), 0, "not yet");
+    clock.advance(Duration::from_secs(61));
+    serve();
+    assert!(runs.user.count("suspect") > 900);
 }

@@ -222,7 +222,7 @@ fn candidates<'a>(
             samples: samples.map_or(0, |s| s.held()),
             level_ns: samples.map(|s| s.level().exp()),
             cost: known.cost,
-            moves: work.is_moved_for(known.backend),
+            way: work.way(known.backend, variants),
         });
     }
     out
@@ -283,17 +283,6 @@ fn pick(
         pick.publish = sampling_period(place, &pick, SAMPLED_NS).map(|period| period.min(most));
     }
     pick
-}
-
-impl Work {
-    /// Whether the data must move before this backend can work on it.
-    fn is_moved_for(&self, backend: crate::backend::Backend) -> bool {
-        let whole = Work {
-            bytes: 1.0,
-            ..*self
-        };
-        whole.moved_for(backend) > 0.0
-    }
 }
 
 #[cfg(test)]

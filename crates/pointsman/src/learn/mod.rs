@@ -169,10 +169,18 @@ impl Work {
         }
     }
 
-    /// Bytes that must move before this backend can work on them.
-    fn moved_for(&self, backend: Backend) -> f64 {
-        let near = backend == self.located || (backend.is_host() && self.located.is_host());
-        if near { 0.0 } else { self.bytes }
+    /// Bytes a second on the way between where the data is and a backend, over every bus between
+    /// them; `None` if it is there already, or if nobody has measured the way.
+    fn way(&self, backend: Backend, variants: &[Known]) -> Option<f64> {
+        if backend == self.located || (backend.is_host() && self.located.is_host()) {
+            return None;
+        }
+        let rate = |end: Backend| {
+            let there = |v: &&Known| v.backend == end;
+            variants.iter().find(there)?.cost?.transfer_bytes_per_s
+        };
+        let ways = [rate(backend), rate(self.located)].into_iter().flatten();
+        ways.reduce(|one, other| 1.0 / (1.0 / one + 1.0 / other))
     }
 }
 

@@ -9,6 +9,7 @@ use super::samples::Samples;
 use super::scales::{Witness, Witnesses};
 use super::{Foreign, Known, Learner, Work, bits};
 use crate::decision::Prediction;
+use crate::machine::BackendCost;
 use crate::policy::adaptive::{self, Candidate};
 use crate::workload::Workload;
 use rand::RngExt;
@@ -207,7 +208,11 @@ impl Learner {
         if work.flops <= 0.0 && work.bytes <= 0.0 {
             return 0.0;
         }
-        cost.predict_ns(work.flops, work.bytes, work.moved_for(*backend))
+        let cost = BackendCost {
+            transfer_bytes_per_s: work.way(*backend, &self.variants),
+            ..*cost
+        };
+        cost.predict_ns(work.flops, work.bytes, work.bytes)
             .max(1.0)
             .ln()
     }

@@ -176,8 +176,8 @@ pub struct Candidate<'a> {
     pub(crate) samples: u32,
     pub(crate) level_ns: Option<f64>,
     pub(crate) cost: Option<BackendCost>,
-    /// Whether the call's data must be brought to it.
-    pub(crate) moves: bool,
+    /// Bytes a second on the way of the call's data to it; `None` if it need not be brought.
+    pub(crate) way: Option<f64>,
 }
 
 impl Candidate<'_> {
@@ -224,17 +224,13 @@ impl Candidate<'_> {
 
     /// What the cost model says for this amount of work where the data lies now.
     pub fn estimate_ns(&self, flops: f64, bytes: f64) -> Option<f64> {
-        let moved = if self.moves { bytes } else { 0.0 };
-        Some(self.cost?.predict_ns(flops, bytes, moved))
+        let work_ns = self.cost?.predict_ns(flops, bytes, 0.0);
+        Some(work_ns + self.transfer_ns(bytes))
     }
 
     /// The part of the estimate that is bringing the data there and back.
     pub fn transfer_ns(&self, bytes: f64) -> f64 {
-        let rate = self.cost.and_then(|c| c.transfer_bytes_per_s);
-        match rate {
-            Some(rate) if self.moves => bytes.max(0.0) / rate * 1e9,
-            _ => 0.0,
-        }
+        self.way.map_or(0.0, |rate| bytes.max(0.0) / rate * 1e9)
     }
 }
 

@@ -42,7 +42,10 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
                 return pick;
             }
             self.state.learner().cancel(&pick);
-            let open = self.state.checked().is_open(workload, pick.variant);
+            let now_ns = shared.clock.now_ns();
+            let checks = self.state.checked();
+            let open = checks.is_open(workload, pick.variant, now_ns);
+            drop(checks);
             let may_check = shared.mode == Mode::Learn && open;
             let serving = match left & checked {
                 0 => 1 << self.reference,

@@ -101,10 +101,11 @@ impl<O: Op, K: Kind<O>> Single<O, K> {
     fn sound(&self, workload: &Workload) -> Result<(), BoxError> {
         let inner: &Inner<O, K> = &self.handle.inner;
         let id = inner.ids[self.place];
-        inner.state.release(inner.shared().clock.now_ns());
+        let now_ns = inner.shared().clock.now_ns();
+        inner.state.release(now_ns);
         let needs_check = inner.declared.check.is_some() && id != inner.reference;
         let agreed = || inner.state.checked().agreed(workload) & 1 << id != 0;
-        if needs_check && !agreed() && inner.state.checked().is_open(workload, id) {
+        if needs_check && !agreed() && inner.state.checked().is_open(workload, id, now_ns) {
             inner.check(workload, id);
         }
         if inner.state.quarantine.mask() & 1 << id != 0 {
