@@ -409,6 +409,34 @@ fn a_fast_gpu_is_chosen_above_the_right_size_whether_calibrated_or_not() {
 }
 
 #[test]
+fn first_tries_that_the_cost_model_calls_dear_wait_for_the_budget() {
+    let (selector, clock) = fast_gpu(true);
+    let step = step(&selector, &clock, "small", 8.0);
+    // Some 160 ns on the host; the GPU takes 20 µs to launch.
+    (0..20_000).for_each(|_| step.run((1000, Backend::Scalar)));
+    let stats = step.stats();
+    assert_eq!(stats.first_tries, 0);
+    let spent = stats.trial_excess_ns / clock.now_ns() as f64;
+    assert!(spent <= 0.02, "{spent}"); // 1 % and one bad trial
+    // The same without a word of how much work it is: nothing prices them.
+    let takes = |ns: u64| {
+        let clock = clock.clone();
+        move |n: &mut u64| {
+            clock.advance(Duration::from_nanos(ns));
+            *n * *n
+        }
+    };
+    let square = selector
+        .op(Square)
+        .reference("host", Backend::Scalar, takes(160))
+        .variant("gpu0", Backend::Gpu(0), takes(20_000))
+        .build()
+        .unwrap();
+    (0..1000).for_each(|_| assert_eq!(square.run(7), 49));
+    assert_eq!(square.stats().first_tries, 3);
+}
+
+#[test]
 fn before_anything_is_measured_both_ways_are_priced() {
     let (selector, clock) = fast_gpu(true);
     let step = step(&selector, &clock, "unmeasured", 8.0);

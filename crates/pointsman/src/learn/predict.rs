@@ -245,6 +245,7 @@ impl Learner {
                 continue;
             };
             let samples = place.of(variant).filter(|s| s.held() > 0);
+            let tries = self.tries[usize::from(variant)];
             let mut candidate = Candidate {
                 variant,
                 prediction: Prediction::default(),
@@ -252,9 +253,10 @@ impl Learner {
                 loading: 1.0,
                 own: own.variance,
                 noise: self.noise[usize::from(variant)].powi(2),
-                tries: self.tries[usize::from(variant)],
+                tries,
                 points: self.measured_in[usize::from(variant)],
                 measured: self.is_measured(variant),
+                priced: tries < adaptive::FIRST_TRIES && self.prior(variant, &place.work) > 0.0,
             };
             if let Some(samples) = samples {
                 let deviation = samples.level() - own.mean;

@@ -7,7 +7,8 @@
 //!   so that a variant that is known is not tried again, and one that is hopeless hardly ever.
 //! - A trial happens only if its expected excess over the best fits the bank.
 //! - The first tries of a variant nobody has tried are outside the budget, because nothing is
-//!   known that could price them; there are few, and only on cheap workloads.
+//!   known that could price them; there are few, and only on cheap workloads. Where the cost model
+//!   says that they are dear, they are trials like any other.
 
 use crate::decision::{Prediction, Reason};
 use crate::learn::{Bank, Pick};
@@ -56,6 +57,10 @@ const REACH: f64 = 0.3;
 const SHARE: f64 = 0.5;
 const MOST_WORTH: f64 = 2.0;
 
+/// Distance, in log units, from which the cost model's word is enough to make a first try wait for the
+/// budget: 3 times. It is rarely wrong by more.
+const DEAR: f64 = 1.1;
+
 /// An eligible variant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
@@ -73,6 +78,8 @@ pub(crate) struct Candidate {
     pub(crate) points: u32,
     /// Whether any measurement of it was ever accepted.
     pub(crate) measured: bool,
+    /// Whether the cost model says what its first tries cost.
+    pub(crate) priced: bool,
 }
 
 impl Candidate {
@@ -98,6 +105,7 @@ impl Candidate {
             tries: 0,
             points: 0,
             measured: false,
+            priced: false,
         }
     }
 }
@@ -255,6 +263,7 @@ fn first_try<'a>(situation: &Situation<'a>, best: &Candidate) -> Option<&'a Cand
         .candidates
         .iter()
         .filter(|c| cheap && c.tries < FIRST_TRIES && c.variant != best.variant)
+        .filter(|c| !c.priced || c.mean - best.mean < DEAR)
         // Warm-up and one measurement of each, one after the other; then what is left.
         .min_by_key(|c| [1, 0, 2][c.tries.min(2) as usize])
 }
