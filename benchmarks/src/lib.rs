@@ -16,6 +16,7 @@ mod overhead;
 mod report;
 mod rivals;
 mod timing;
+mod traced;
 
 pub use kernels::{Bar, Kernels, Reached};
 pub use oracle::{Oracle, Stream};

@@ -16,6 +16,7 @@ use crate::report::{Overhead, Rival, Rivals};
 use crate::rivals::history::{self, History};
 use crate::rivals::registry::{self, Registry};
 use crate::timing::{Contestant, median, median_excess, rounds, two_thread_ratio};
+use crate::traced;
 
 /// Elements of the vectors: small, so that what is measured is not lost in what is called.
 const LENGTH: usize = 32;
@@ -274,6 +275,11 @@ impl Overhead {
             let (x, y) = args();
             black_box(direct(x, y));
         });
+        let looked = Contestant::new(|| {
+            let (x, y) = args();
+            traced::look();
+            black_box(self::direct(x, y));
+        });
         let op_run = Contestant::new(|| _ = black_box(op.run(args())));
         let plan_run = Contestant::new(|| _ = black_box(plan.run(args())));
 
@@ -327,6 +333,7 @@ impl Overhead {
             .iter()
             .map(|c| c.allocations(COUNTED))
             .fold(0.0, f64::max);
+        let traced = traced::measure(&direct, &looked, &op_run, count)?;
         let overhead = Overhead {
             direct_ns: median(direct_took.clone()),
             plan_run_ns: median_excess(&plan_took, &direct_took),
@@ -337,6 +344,9 @@ impl Overhead {
             two_thread_ratio: two_thread_ratio(&op_run, count.div_ceil(4)),
             two_thread_ratio_by_name: two_thread_ratio(&decide_record, count.div_ceil(4)),
             two_thread_ratio_direct: two_thread_ratio(&direct, count.div_ceil(4)),
+            trace_off_ns: traced.off_ns,
+            trace_hot_ns: traced.hot_ns,
+            trace_slow_share: traced.slow_share,
             allocations_per_call: allocations,
             rivals: Rivals {
                 history: Rival {

@@ -29,6 +29,12 @@ pub struct Overhead {
     pub two_thread_ratio_by_name: Option<f64>,
     /// The same for the direct call, which shares nothing: what the machine itself loses.
     pub two_thread_ratio_direct: Option<f64>,
+    /// What looking whether anybody listens to spans adds to the direct call, where nobody does.
+    pub trace_off_ns: f64,
+    /// What `op.run` takes more of a hot op, which is not traced, where somebody listens.
+    pub trace_hot_ns: f64,
+    /// What tracing every call adds to an op of 120 µs, as a share of its time.
+    pub trace_slow_share: f64,
     /// Heap allocations per steady call, the most of the three.
     pub allocations_per_call: f64,
     /// The usual designs, measured in the same rounds.
@@ -63,6 +69,9 @@ const OP_RUN_NS: f64 = 15.0;
 const DECIDE_RECORD_NS: f64 = 100.0;
 const NEW_CELL_NS: f64 = 20_000.0;
 const TWO_THREADS: f64 = 1.2;
+const TRACE_OFF_NS: f64 = 1.0;
+const TRACE_HOT_NS: f64 = 3.0;
+const TRACE_SLOW_PERCENT: f64 = 1.0;
 
 struct Line {
     what: &'static str,
@@ -114,7 +123,7 @@ impl fmt::Display for Line {
 }
 
 impl Overhead {
-    fn lines(&self) -> [Line; 10] {
+    fn lines(&self) -> [Line; 13] {
         [
             Line::ns("direct call", self.direct_ns, None),
             Line::ns("plan.run", self.plan_run_ns, Some(PLAN_RUN_NS)),
@@ -141,6 +150,18 @@ impl Overhead {
                 self.two_thread_ratio_direct,
                 None,
             ),
+            Line::ns(
+                "spans, nobody listens",
+                self.trace_off_ns,
+                Some(TRACE_OFF_NS),
+            ),
+            Line::ns("spans, a hot op", self.trace_hot_ns, Some(TRACE_HOT_NS)),
+            Line {
+                what: "spans of every call of 120 µs",
+                figure: Some(100.0 * self.trace_slow_share),
+                unit: "%",
+                bar: Some(TRACE_SLOW_PERCENT),
+            },
             Line {
                 what: "allocations per call",
                 figure: Some(self.allocations_per_call),
@@ -210,6 +231,9 @@ mod tests {
             two_thread_ratio: Some(1.0),
             two_thread_ratio_by_name: Some(1.0),
             two_thread_ratio_direct: Some(1.0),
+            trace_off_ns: 0.5,
+            trace_hot_ns: 1.0,
+            trace_slow_share: 0.005,
             allocations_per_call: 0.0,
             rivals: Rivals {
                 history: rival.clone(),
@@ -248,6 +272,9 @@ mod tests {
             "two_thread_ratio",
             "two_thread_ratio_by_name",
             "two_thread_ratio_direct",
+            "trace_off_ns",
+            "trace_hot_ns",
+            "trace_slow_share",
             "allocations_per_call",
         ] {
             assert!(json[name].is_number(), "{name}");

@@ -14,6 +14,7 @@ use crate::memory::{Headroom, HostMemory, Memory};
 use crate::policy::{self, Adaptive, Policy};
 use crate::selector::{Mode, Selector};
 use crate::store::{self, Knowledge, MemoryStore, Store, StoreError};
+use crate::trace::Sampling;
 
 /// Share of the serving time that trials may cost, unless told otherwise.
 const DEFAULT_BUDGET: f64 = 0.01;
@@ -62,6 +63,7 @@ pub struct SelectorBuilder {
     seed: u64,
     policy: Arc<dyn Policy>,
     checks: Checks,
+    sampling: Sampling,
     interval: Duration,
     clock: Arc<dyn Clock>,
     memory: Arc<dyn Memory>,
@@ -83,6 +85,7 @@ impl Default for SelectorBuilder {
             seed: 0,
             policy: Arc::new(Adaptive),
             checks: Checks::default(),
+            sampling: Sampling::default(),
             interval: DEFAULT_INTERVAL,
             clock: Arc::new(SystemClock),
             memory: Arc::new(HostMemory),
@@ -170,6 +173,30 @@ impl SelectorBuilder {
         self
     }
 
+    /// Calls that are expected to take as long as this are all traced, if anybody listens; 100 µs by
+    /// default. Others are by [`trace_share`](Self::trace_share).
+    ///
+    /// Spans go through [`tracing`](https://docs.rs/tracing), at level `INFO` with the target
+    /// `pointsman::trace`: `backend_selection`, then `compute_block` or, on a GPU, `gpu_kernel`, both in the
+    /// caller's current span. What is traced never changes what is learned.
+    pub fn trace_slower_than(mut self, expected: Duration) -> Self {
+        self.sampling.slow = expected;
+        self
+    }
+
+    /// Share of the faster calls that are traced: 0 to 1, 0.01 by default.
+    pub fn trace_share(mut self, share: f64) -> Self {
+        self.sampling.share = share;
+        self
+    }
+
+    /// An op that is called more often than this within a second is not traced until it is called
+    /// less often; 10,000 by default, 0 for no traces at all, infinity for no limit.
+    pub fn trace_hot_above(mut self, calls_per_second: f64) -> Self {
+        self.sampling.hot_above = calls_per_second;
+        self
+    }
+
     /// How often changes are saved; 5 s by default.
     pub fn save_every(mut self, interval: Duration) -> Self {
         self.interval = interval;
@@ -238,6 +265,7 @@ impl SelectorBuilder {
         share("budget", self.budget)?;
         share("memory reserve", self.reserve)?;
         self.policy.check()?;
+        self.sampling.check()?;
         if self.interval.is_zero() {
             return Err(BuildError::Setting {
                 name: "save_every",
@@ -310,6 +338,7 @@ impl SelectorBuilder {
             bad_env,
             headroom: Headroom::new(self.memory, self.clock.clone(), self.reserve),
             checks: self.checks,
+            sampling: self.sampling,
             budget: self.budget,
             clock: self.clock,
             machine,
@@ -334,6 +363,7 @@ pub(crate) struct Settings {
     pub(crate) policy_name: String,
     pub(crate) budget: f64,
     pub(crate) checks: Checks,
+    pub(crate) sampling: Sampling,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) headroom: Headroom,
     pub(crate) machine: Machine,

@@ -9,6 +9,7 @@ use crate::learn::{Pick, bits};
 use crate::outcome::{Cost, Outcome, Rejection};
 use crate::selector::{Mode, Selector};
 use crate::state::{Ask, Look, MAX_VARIANTS, OpState, Timed};
+use crate::trace::{self, Told, Trail};
 use crate::workload::Workload;
 
 /// The numbers of a call's candidates, in the caller's order.
@@ -76,15 +77,22 @@ impl Selector {
             let ticket = &mut decision.ticket;
             (ticket.selector, ticket.op, ticket.key) = (self.shared().id, index, key);
             let weight = match state.published(key, eligible) {
-                Look::Serve(choice) => {
+                Look::Serve(choice, n) => {
                     ticket.id = choice.variant;
                     decision.reason = self.settled_reason(state, workload, choice.variant);
                     decision.confidence = choice.confidence();
-                    return decision.point_at(candidates, found.index_of(choice.variant));
+                    decision.point_at(candidates, found.index_of(choice.variant));
+                    if trace::is_on() && state.gate.may_take(choice, n) {
+                        let level_ns = || state.level_ns(key, choice.variant);
+                        self.trace(state, &mut decision, choice.has_history, level_ns, None);
+                    }
+                    return;
                 }
                 Look::Due(choice) => 1 << choice.period,
                 Look::Ask => 1,
             };
+            let mut trail = Trail::new(state, self.shared().clock.as_ref());
+            trail.choosing();
             let pick = self.pick(state, workload, key, eligible, found.first());
             state.counters.add(pick.variant, 1);
             (ticket.id, ticket.sampled, ticket.weight) = (pick.variant, true, weight);
@@ -94,6 +102,13 @@ impl Selector {
             decision.confidence = pick.confidence;
             decision.predicted = Some(pick.predicted);
             decision.point_at(candidates, found.index_of(pick.variant));
+            let expected_ns = pick.predicted.ns();
+            if trail.wants(expected_ns) {
+                let has_history = pick.predicted.samples() > 0;
+                let choice_ns = trail.since_asked_ns();
+                let expected = || Some(expected_ns);
+                self.trace(state, &mut decision, has_history, expected, Some(choice_ns));
+            }
         });
         decision
     }
@@ -105,11 +120,17 @@ impl Selector {
     pub fn record(&self, decision: &Decision<'_>, outcome: Outcome) {
         let ticket = &decision.ticket;
         // Most calls of a settled op end here.
-        let silent = !ticket.sampled && outcome != Outcome::Failed;
+        let silent = !ticket.sampled && !ticket.traced && outcome != Outcome::Failed;
         if silent || ticket.selector != self.shared().id {
             return;
         }
         self.with_op(ticket.op, |state| {
+            if ticket.traced || outcome == Outcome::Failed {
+                tell(state, decision, outcome);
+            }
+            if !ticket.sampled && outcome != Outcome::Failed {
+                return;
+            }
             let timed = Timed {
                 workload: &ticket.workload,
                 key: ticket.key,
@@ -132,8 +153,7 @@ impl Selector {
                 Outcome::WarmUp => state.observe(self.shared(), &timed, Err(Rejection::WarmUp)),
                 Outcome::Cancelled => state.learner().cancel(&timed.pick),
                 Outcome::Failed => {
-                    let why = "the caller reported a failure".to_owned();
-                    state.failed(self.shared(), &timed, false, why, 0.0);
+                    state.failed(self.shared(), &timed, false, REPORTED.to_owned(), 0.0);
                 }
             }
         });
@@ -182,6 +202,71 @@ impl Selector {
             }
             told
         })
+    }
+
+    /// A span for the execution of a decision's call, to be entered around the work: `compute_block`, or
+    /// `gpu_kernel` if the candidate is named like a GPU. It is a disabled one if this decision is not
+    /// traced, so that it may always be entered.
+    ///
+    /// ```
+    /// use std::time::Instant;
+    /// use pointsman::{Outcome, Selector, Workload};
+    ///
+    /// # let selector = Selector::builder().in_memory().build()?;
+    /// let mut keys = vec![3, 1, 2];
+    /// let decision = selector.decide("sort", &Workload::new([3]), &["stable", "unstable"]);
+    /// let start = Instant::now();
+    /// selector.span(&decision).in_scope(|| match decision.variant() {
+    ///     "stable" => keys.sort(),
+    ///     _ => keys.sort_unstable(),
+    /// });
+    /// selector.record(&decision, Outcome::took(start.elapsed()));
+    /// # Ok::<(), pointsman::BuildError>(())
+    /// ```
+    pub fn span(&self, decision: &Decision<'_>) -> tracing::Span {
+        let ticket = &decision.ticket;
+        if !ticket.traced || ticket.selector != self.shared().id {
+            return tracing::Span::none();
+        }
+        let span = |state: &OpState| {
+            let backend = backend_of(decision.variant);
+            trace::execution(
+                &state.span_names,
+                &ticket.workload,
+                decision.variant,
+                backend,
+            )
+        };
+        self.with_op(ticket.op, span)
+            .unwrap_or_else(tracing::Span::none)
+    }
+
+    /// Emits the span of a decision, if the op is not hot.
+    #[cold]
+    fn trace(
+        &self,
+        state: &OpState,
+        decision: &mut Decision<'_>,
+        has_history: bool,
+        predicted_ns: impl FnOnce() -> Option<f64>,
+        choice_ns: Option<u64>,
+    ) {
+        if !trace::is_wanted(state, self.shared().clock.as_ref()) {
+            return;
+        }
+        let told = Told {
+            names: &state.span_names,
+            workload: &decision.ticket.workload,
+            variant: decision.variant,
+            backend: backend_of(decision.variant),
+            reason: decision.reason,
+            confidence: decision.confidence,
+            has_history,
+            predicted_ns: predicted_ns(),
+            choice_ns,
+        };
+        drop(told.selection());
+        decision.ticket.traced = true;
     }
 
     fn pick(
@@ -356,6 +441,27 @@ fn cost_of(elapsed: Duration) -> Result<Cost, Rejection> {
     Cost::from_ns(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
 }
 
+/// Tells what a caller has reported.
+#[cold]
+fn tell(state: &OpState, decision: &Decision<'_>, outcome: Outcome) {
+    let (name, took_ns) = match outcome {
+        Outcome::Took(elapsed) => (
+            "took",
+            Some(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)),
+        ),
+        Outcome::WarmUp => ("warm_up", None),
+        Outcome::Cancelled => ("cancelled", None),
+        Outcome::Failed => {
+            let none = tracing::Span::none();
+            return trace::failed(&none, &state.name, decision.variant, REPORTED);
+        }
+    };
+    trace::recorded(&state.name, decision.variant, name, took_ns);
+}
+
+/// All that is known of a failure that a caller reports.
+const REPORTED: &str = "the caller reported a failure";
+
 /// What stands if there is no room to learn, or no candidate: the first serves.
 #[inline]
 fn undecided<'c>(workload: &Workload, candidates: &[&'c str]) -> Decision<'c> {
@@ -371,6 +477,7 @@ fn undecided<'c>(workload: &Workload, candidates: &[&'c str]) -> Decision<'c> {
             id: 0,
             sampled: false,
             nested: false,
+            traced: false,
             weight: 0,
             key: 0,
             best_ns: 0.0,

@@ -157,6 +157,8 @@ pub(crate) struct Ticket {
     /// Whether the learner wants to hear of it.
     pub(crate) sampled: bool,
     pub(crate) nested: bool,
+    /// Whether its span was emitted.
+    pub(crate) traced: bool,
     pub(crate) weight: u64,
     pub(crate) key: u64,
     pub(crate) best_ns: f64,
@@ -220,6 +222,10 @@ pub struct Explanation {
     pub reason: Reason,
     /// Probability that it is within 5 % of the fastest eligible variant.
     pub confidence: f64,
+    /// Whether the op is called so often that its calls are not traced: see
+    /// [`trace_hot_above`](crate::SelectorBuilder::trace_hot_above). Where nobody listens to spans, the
+    /// rate is the average since somebody last asked.
+    pub hot: bool,
     /// Time the call took, if it was run and timed.
     pub took_ns: Option<u64>,
     /// Variants that failed before the chosen one served, with their errors.
@@ -296,6 +302,9 @@ impl fmt::Display for Explanation {
         )?;
         if let Some(ns) = self.took_ns {
             write!(f, ", took {}", human_ns(ns as f64))?;
+        }
+        if self.hot {
+            write!(f, ", hot: called too often to be traced")?;
         }
         writeln!(f)?;
         for (variant, error) in &self.failed {

@@ -128,6 +128,7 @@ pub(crate) fn explanation(
         chosen: chosen.map_or_else(String::new, |id| state.name_of(id)),
         reason,
         confidence: chosen.map_or(0.0, sure),
+        hot: state.is_hot(now_ns),
         took_ns: None,
         failed: Vec::new(),
         variants,

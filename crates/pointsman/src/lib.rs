@@ -128,6 +128,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Spans
+//!
+//! Slow calls, and 1 % of the others, emit two spans through `tracing`: `backend_selection` says who was
+//! chosen and why, `compute_block` or `gpu_kernel` is the execution. They lie in the caller's current span.
+//! [`SelectorBuilder::trace_slower_than`], [`trace_share`](SelectorBuilder::trace_share) and
+//! [`trace_hot_above`](SelectorBuilder::trace_hot_above) say which calls; `docs/observability.md` has all fields.
+//!
 //! # Policies
 //!
 //! Who chooses can be changed: [`policy`] has the usual methods, from fixed rules to bandits, and the
@@ -171,6 +178,7 @@ mod stats;
 pub mod store;
 mod table;
 mod thread;
+mod trace;
 mod workload;
 
 pub use backend::{Backend, BackendError, Custom};

@@ -125,8 +125,8 @@ pub trait Kind<O: Op>: private::Sealed + 'static {
     fn served(output: O::Output) -> Self::Out;
     /// The reference has run, after these attempts.
     fn referred(raw: Self::Raw, name: &str, backend: Backend, before: Vec<Attempt>) -> Self::Out;
-    /// Whether the reference failed.
-    fn is_error(raw: &Self::Raw) -> bool;
+    /// How the reference failed.
+    fn error(raw: &Self::Raw) -> Option<&BoxError>;
     /// The same as a `Result`.
     fn into_result(raw: Self::Raw) -> Result<O::Output, BoxError>;
 }
@@ -152,8 +152,8 @@ impl<O: Op> Kind<O> for Sure {
     }
 
     #[inline]
-    fn is_error(_: &O::Output) -> bool {
-        false
+    fn error(_: &O::Output) -> Option<&BoxError> {
+        None
     }
 
     fn into_result(raw: O::Output) -> Result<O::Output, BoxError> {
@@ -188,8 +188,8 @@ impl<O: Op> Kind<O> for Fallible {
     }
 
     #[inline]
-    fn is_error(raw: &Self::Raw) -> bool {
-        raw.is_err()
+    fn error(raw: &Self::Raw) -> Option<&BoxError> {
+        raw.as_ref().err()
     }
 
     fn into_result(raw: Self::Raw) -> Result<O::Output, BoxError> {

@@ -7,6 +7,7 @@ use crate::decision::Explanation;
 use crate::op::{Kind, Op, Sure};
 use crate::run::Handle;
 use crate::state::Look;
+use crate::trace;
 use crate::workload::Workload;
 
 /// Most calls between two looks at what is published, as a power of two: quarantine and other news
@@ -21,6 +22,11 @@ pub struct Plan<O: Op, K: Kind<O> = Sure> {
     workload: Workload,
     /// See [`Batch`]. Shared with the op's statistics, which count what has been used of it.
     word: Arc<AtomicU64>,
+    /// The whole batch, less what is in the word: a batch is cut in pieces where a call is to be traced,
+    /// so that calls which are not need not ask.
+    rest: AtomicU64,
+    /// Sum of the shares of calls that are traced: each time it overflows, one is.
+    sum: AtomicU64,
 }
 
 /// Calls that may be served without another look: variant (8 bits), the op's epoch (24 bits), how
@@ -42,6 +48,15 @@ impl Batch {
     #[inline]
     fn is_fresh(self, epoch: u32) -> bool {
         self.0 as u16 > 0 && self.0 >> 32 & 0xFF_FFFF == u64::from(epoch & 0xFF_FFFF)
+    }
+
+    fn left(self) -> u64 {
+        u64::from(self.0 as u16)
+    }
+
+    /// The same with fewer calls left.
+    fn without(self, calls: u64) -> Self {
+        Batch(self.0 - calls.min(self.left()))
     }
 
     /// Calls served from it so far.
@@ -69,10 +84,13 @@ impl<O: Op, K: Kind<O>> Drop for Plan<O, K> {
 impl<O: Op, K: Kind<O>> Plan<O, K> {
     pub(crate) fn new(handle: Handle<O, K>, workload: Workload) -> Self {
         let word = handle.inner.state.plan_word();
+        let sum = AtomicU64::new(handle.inner.state.gate.first_sum());
         Plan {
             handle,
             workload,
             word,
+            rest: AtomicU64::new(0),
+            sum,
         }
     }
 
@@ -93,7 +111,12 @@ impl<O: Op, K: Kind<O>> Plan<O, K> {
         let inner = &*self.handle.inner;
         // Read before all else: news that comes after it ends the batch.
         let epoch = inner.state.epoch();
-        let used = self.use_up();
+        let piece = self.use_up();
+        let rest = Batch::load(&self.rest);
+        if rest.is_fresh(epoch) {
+            return self.stop(rest, epoch, args);
+        }
+        let used = rest.used().unsigned_abs().saturating_sub(piece.left());
         let eligible = inner.eligible(&self.workload, Some(args));
         let key = self.workload.cell_key();
         // Where a condition may answer differently next time, or a GPU be busy, every call looks.
@@ -104,12 +127,22 @@ impl<O: Op, K: Kind<O>> Plan<O, K> {
         let (look, batch) = inner
             .state
             .published_batch(key ^ inner.salt, eligible, most);
-        if let Some((variant, calls)) = batch {
-            self.word
-                .store(Batch::new(variant, epoch, calls).0, Relaxed);
+        let mut taken = false;
+        if let Look::Serve(choice, _) = look {
+            taken = self.draw() || (choice.slow && trace::is_on());
+        }
+        match batch {
+            Some((choice, calls)) => {
+                let whole = Batch::new(choice.variant, epoch, calls);
+                self.begin(whole, epoch, choice.slow);
+            }
+            None => self.rest.store(0, Relaxed),
         }
         match look {
-            Look::Serve(choice) => inner.serve(choice.variant, &self.workload, eligible, args),
+            Look::Serve(choice, _) if taken => {
+                inner.serve_traced(choice, &self.workload, eligible, args)
+            }
+            Look::Serve(choice, _) => inner.serve(choice.variant, &self.workload, eligible, args),
             Look::Due(choice) => {
                 // It stands for the calls since the last look, and for as many more batches as
                 // there are looks between two that are due.
@@ -120,12 +153,68 @@ impl<O: Op, K: Kind<O>> Plan<O, K> {
         }
     }
 
-    /// Counts the calls served since the last look; how many they were.
-    fn use_up(&self) -> u64 {
-        let batch = Batch(self.word.swap(0, Relaxed));
-        let counters = &self.handle.inner.state.counters;
-        counters.add(batch.variant(), batch.used());
-        batch.used().unsigned_abs()
+    /// A call within a batch that is to be traced.
+    fn stop(&self, rest: Batch, epoch: u32, args: &mut O::Args<'_>) -> K::Out {
+        let inner = &*self.handle.inner;
+        let variant = rest.variant();
+        let drawn = self.draw();
+        let eligible = inner.eligible(&self.workload, Some(args));
+        let key = self.workload.cell_key() ^ inner.salt;
+        // Only a look at what it says: this call's turn to be timed is not now.
+        let choice = inner.state.peek(key, eligible);
+        let choice = choice.filter(|choice| choice.variant == variant);
+        let slow = choice.is_some_and(|choice| choice.slow);
+        self.begin(rest.without(1), epoch, slow);
+        inner.state.counters.add(variant, 1);
+        match choice {
+            Some(choice) if drawn || slow => {
+                inner.serve_traced(choice, &self.workload, eligible, args)
+            }
+            _ => inner.serve_now(variant, &self.workload, args),
+        }
+    }
+
+    /// Begins the next piece of a batch: up to the next call that is traced.
+    fn begin(&self, rest: Batch, epoch: u32, slow: bool) {
+        let calls = match trace::is_on() {
+            false => rest.left(),
+            true if slow => 0,
+            true => {
+                let share = self.handle.inner.state.gate.lots().max(1);
+                let open = u64::MAX - self.sum.load(Relaxed);
+                rest.left().min(open / share)
+            }
+        };
+        self.rest.store(rest.without(calls).0, Relaxed);
+        let piece = Batch::new(rest.variant(), epoch, calls);
+        self.word.store(piece.0, Relaxed);
+    }
+
+    /// Draws whether a call is traced.
+    fn draw(&self) -> bool {
+        if !trace::is_on() {
+            return false;
+        }
+        let share = self.handle.inner.state.gate.lots();
+        let sum = self.sum.load(Relaxed);
+        self.sum.store(sum.wrapping_add(share), Relaxed);
+        sum.checked_add(share).is_none()
+    }
+
+    /// Counts the calls served from the last piece, and returns what it was.
+    fn use_up(&self) -> Batch {
+        let inner = &self.handle.inner;
+        let piece = Batch(self.word.swap(0, Relaxed));
+        inner.state.counters.add(piece.variant(), piece.used());
+        if trace::is_on() {
+            let shares = inner
+                .state
+                .gate
+                .lots()
+                .wrapping_mul(piece.used().unsigned_abs());
+            self.sum.fetch_add(shares, Relaxed);
+        }
+        piece
     }
 
     /// The workload it was made for.

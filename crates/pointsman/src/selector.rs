@@ -27,6 +27,7 @@ use crate::save::{Checker, FlushError, Saver};
 use crate::state::OpState;
 use crate::stats::{OpStats, op_stats};
 use crate::store::{self, Entry, Knowledge, StoreError};
+use crate::trace::Sampling;
 use crate::workload::Workload;
 
 /// Most ops of one selector: each takes some 20 KiB and what it learns.
@@ -125,6 +126,7 @@ pub(crate) struct Shared {
     /// A bad environment that `Selector::new` could not report; every op's build does.
     bad_env: Option<BuildError>,
     budget: f64,
+    sampling: Sampling,
     fingerprint: u64,
     ops: ArcSwap<Ops>,
     adding: Mutex<()>,
@@ -175,6 +177,7 @@ impl Selector {
             policy_name: settings.policy_name,
             bad_env: settings.bad_env,
             budget: settings.budget,
+            sampling: settings.sampling,
             fingerprint: settings.fingerprint,
             machine: settings.machine,
             calibration: settings.calibration,
@@ -446,8 +449,9 @@ impl Shared {
             name,
             self.seed,
             self.budget,
-            self.clock_tick_ns,
+            (self.clock_tick_ns, self.clock.now_ns()),
             self.policy.clone(),
+            &self.sampling,
         )));
         let more = Arc::new(more);
         self.ops.store(more.clone());

@@ -21,6 +21,7 @@ use crate::policy::Policy;
 use crate::selector::{Mode, Shared};
 use crate::store::{Entry, Fact};
 use crate::thread::{self, Counters};
+use crate::trace::{Gate, Names, Sampling};
 use crate::workload::Workload;
 
 /// Most variants of one op: masks are one word.
@@ -67,6 +68,9 @@ pub(crate) struct OpState {
     pub(crate) published: Published,
     pub(crate) counters: Counters,
     pub(crate) quarantine: Quarantine,
+    /// Which calls are traced.
+    pub(crate) gate: Gate,
+    pub(crate) span_names: Names,
     /// Grows when plans must ask again.
     epoch: AtomicU32,
     /// Names in order of their number: grows, never shrinks.
@@ -108,8 +112,9 @@ impl OpState {
         name: &str,
         seed: u64,
         budget: f64,
-        tick_ns: u64,
+        (tick_ns, now_ns): (u64, u64),
         policy: Option<Arc<dyn Policy>>,
+        sampling: &Sampling,
     ) -> Self {
         let seed = name.bytes().fold(seed, |s, b| mix(s, u64::from(b)));
         OpState {
@@ -117,6 +122,8 @@ impl OpState {
             published: Published::new(),
             counters: Counters::new(),
             quarantine: Quarantine::default(),
+            gate: Gate::new(sampling, seed, now_ns),
+            span_names: Names::new(name),
             epoch: AtomicU32::new(1),
             names: ArcSwap::default(),
             learner: Mutex::new(Learner::new(seed, budget, tick_ns as f64, policy)),
@@ -131,6 +138,16 @@ impl OpState {
     /// policy's, guarded.
     pub(crate) fn learner(&self) -> MutexGuard<'_, Learner> {
         self.learner.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// What a variant has cost in a cell, unless it would have to wait for the learner.
+    pub(crate) fn level_ns(&self, key: u64, variant: u8) -> Option<f64> {
+        self.learner.try_lock().ok()?.level_ns(key, variant)
+    }
+
+    /// Whether the op is called so often that it is not traced.
+    pub(crate) fn is_hot(&self, now_ns: u64) -> bool {
+        self.gate.is_hot(now_ns, || self.counters.total())
     }
 
     pub(crate) fn checked(&self) -> MutexGuard<'_, Checked> {
@@ -244,15 +261,20 @@ impl OpState {
         key: u64,
         eligible: u64,
         most: u8,
-    ) -> (Look, Option<(u8, u64)>) {
+    ) -> (Look, Option<(Choice, u64)>) {
         match self.published.get(tag(key, eligible)) {
             Some(choice) => {
                 let batch = choice.period.min(most);
-                let rest = (choice.variant, (1 << batch) - 1);
+                let rest = (choice, (1 << batch) - 1);
                 (self.look(choice, choice.period - batch), Some(rest))
             }
             None => (Look::Ask, None),
         }
+    }
+
+    /// The published choice, without counting a call.
+    pub(crate) fn peek(&self, key: u64, eligible: u64) -> Option<Choice> {
+        self.published.get(tag(key, eligible))
     }
 
     /// Counts a look; one in `2^period` is due.
@@ -263,7 +285,7 @@ impl OpState {
             self.counters.add(choice.variant, -1); // counted when it has served
             Look::Due(choice)
         } else {
-            Look::Serve(choice)
+            Look::Serve(choice, n)
         }
     }
 
@@ -340,9 +362,12 @@ impl OpState {
             u8::MAX
         };
         match pick.publish.map(|period| period.min(most)) {
-            Some(period) => self
-                .published
-                .put(tag, Choice::new(pick.variant, period, pick.confidence)),
+            Some(period) => {
+                let mut choice = Choice::new(pick.variant, period, pick.confidence);
+                choice.slow = self.gate.is_slow(pick.predicted.ns());
+                choice.has_history = pick.predicted.samples() > 0;
+                self.published.put(tag, choice);
+            }
             None => self.published.remove(tag),
         }
     }
@@ -530,8 +555,8 @@ impl OpState {
 /// What a look at the published choices says.
 #[derive(Clone, Copy)]
 pub(crate) enum Look {
-    /// Serve from this one; do not time it.
-    Serve(Choice),
+    /// Serve from this one; do not time it. With the number of the look.
+    Serve(Choice, u64),
     /// It is this call's turn to be timed; it stands for `2^period` calls.
     Due(Choice),
     /// Nothing is published.

@@ -129,6 +129,14 @@ impl Counters {
         looks.saturating_add_signed(self.moved[at].load(Relaxed))
     }
 
+    /// Calls of all variants.
+    pub(crate) fn total(&self) -> u64 {
+        let looks = self.looks.iter().flat_map(|s| &s.0);
+        let looks: u64 = looks.map(|count| count.load(Relaxed)).sum();
+        let moved: i64 = self.moved.iter().map(|count| count.load(Relaxed)).sum();
+        looks.saturating_add_signed(moved)
+    }
+
     pub(crate) fn clear(&self) {
         for shard in self.looks.iter() {
             shard.0.iter().for_each(|count| count.store(0, Relaxed));
@@ -170,7 +178,8 @@ mod tests {
                 scope.spawn(|| (0..100).for_each(|_| _ = counters.count(3)));
             }
         });
-        assert_eq!(counters.calls(3), 4000);
+        counters.add(5, 7);
+        assert_eq!((counters.calls(3), counters.total()), (4000, 4007));
         counters.clear();
         assert_eq!(counters.calls(3), 0);
     }

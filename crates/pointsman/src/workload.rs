@@ -449,8 +449,10 @@ impl Workload {
 
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let numbers: Vec<String> = self.features().iter().map(f64::to_string).collect();
-        f.write_str(&numbers.join("x"))?;
+        for (i, number) in self.features().iter().enumerate() {
+            let between = if i > 0 { "x" } else { "" };
+            write!(f, "{between}{number}")?;
+        }
         for code in self.category_codes() {
             write!(f, " #{code}")?;
         }

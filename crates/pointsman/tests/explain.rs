@@ -163,6 +163,7 @@ fn an_explanation_is_json_with_the_documented_fields() {
             "chosen",
             "confidence",
             "failed",
+            "hot",
             "mode",
             "op",
             "policy",

@@ -420,6 +420,13 @@ impl Learner {
             .map_or((0, 0), |s| (s.count, s.failures))
     }
 
+    /// What a variant has cost in a cell, in nanoseconds, if it was measured there.
+    pub(crate) fn level_ns(&self, key: u64, variant: u8) -> Option<f64> {
+        let place = self.cells.at(self.cells.find(key)?);
+        let samples = place.of(variant).filter(|s| s.held() > 0)?;
+        Some(samples.level().exp())
+    }
+
     /// Learns from a call that was timed.
     pub(crate) fn observe(&mut self, seen: &Seen<'_>) {
         self.account(seen);

@@ -16,10 +16,12 @@ const SETS: usize = if cfg!(loom) { 2 } else { 256 };
 /// Slots in which one tag may lie: half a cache line.
 const WAYS: usize = if cfg!(loom) { 1 } else { 4 };
 
-const CHOICE_BITS: u32 = 17;
+const CHOICE_BITS: u32 = 19;
 const VARIANT_BITS: u32 = 6;
 const PERIOD_BITS: u32 = 5;
 const CONFIDENCE_BITS: u32 = 6;
+const SLOW_BIT: u32 = VARIANT_BITS + PERIOD_BITS + CONFIDENCE_BITS;
+const HISTORY_BIT: u32 = SLOW_BIT + 1;
 
 /// Largest confidence a published choice can carry.
 const CONFIDENCE_MAX: f64 = ((1 << CONFIDENCE_BITS) - 1) as f64;
@@ -33,6 +35,10 @@ pub(crate) struct Choice {
     pub(crate) period: u8,
     /// Confidence in 63rds.
     confidence: u8,
+    /// Whether it is expected to take so long that every call is traced.
+    pub(crate) slow: bool,
+    /// Whether it rests on measurements in its own cell.
+    pub(crate) has_history: bool,
 }
 
 impl Choice {
@@ -41,6 +47,8 @@ impl Choice {
             variant: variant & ((1 << VARIANT_BITS) - 1),
             period: period.min((1 << PERIOD_BITS) - 1),
             confidence: (confidence.clamp(0.0, 1.0) * CONFIDENCE_MAX) as u8,
+            slow: false,
+            has_history: false,
         }
     }
 
@@ -52,6 +60,8 @@ impl Choice {
         u64::from(self.variant)
             | u64::from(self.period) << VARIANT_BITS
             | u64::from(self.confidence) << (VARIANT_BITS + PERIOD_BITS)
+            | u64::from(self.slow) << SLOW_BIT
+            | u64::from(self.has_history) << HISTORY_BIT
     }
 
     #[inline]
@@ -61,6 +71,8 @@ impl Choice {
             variant: field(0, VARIANT_BITS),
             period: field(VARIANT_BITS, PERIOD_BITS),
             confidence: field(VARIANT_BITS + PERIOD_BITS, CONFIDENCE_BITS),
+            slow: field(SLOW_BIT, 1) != 0,
+            has_history: field(HISTORY_BIT, 1) != 0,
         }
     }
 }
@@ -141,7 +153,8 @@ mod tests {
     fn what_is_published_is_found_until_taken_back() {
         let published = Published::new();
         assert_eq!(published.get(42 << 20), None);
-        let choice = Choice::new(63, 31, 1.0);
+        let mut choice = Choice::new(63, 31, 1.0);
+        (choice.slow, choice.has_history) = (true, true);
         published.put(42 << 20, choice);
         assert_eq!(published.get(42 << 20), Some(choice));
         assert_eq!(published.get(43 << 20), None);

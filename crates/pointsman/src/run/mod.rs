@@ -4,9 +4,12 @@ mod checked;
 mod explained;
 mod queue;
 mod single;
+mod traced;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+
+use tracing::Span;
 
 use crate::backend::Backend;
 use crate::cell::mix;
@@ -22,6 +25,7 @@ use crate::selector::{Mode, Selector, Shared};
 use crate::state::{Look, MAX_VARIANTS, OpState, Timed};
 use crate::stats::{OpStats, op_stats};
 use crate::thread::{self, Inside};
+use crate::trace::{self, Trail};
 use crate::workload::Workload;
 
 pub(crate) use self::queue::Queues;
@@ -79,15 +83,23 @@ pub(crate) struct Journey {
     cost: Result<Cost, Rejection>,
     /// Variants that failed, and how.
     failed: Vec<(String, String)>,
+    /// Nanoseconds that its spans took.
+    spans_ns: u64,
 }
 
 impl Journey {
-    fn new(pick: Pick, cost: Result<Cost, Rejection>, failed: &[Attempt]) -> Self {
+    fn new(
+        pick: Pick,
+        cost: Result<Cost, Rejection>,
+        failed: &[Attempt],
+        trail: &Trail<'_>,
+    ) -> Self {
         let told = |a: &Attempt| (a.variant.clone(), a.failure.to_string());
         Journey {
             pick,
             cost,
             failed: failed.iter().map(told).collect(),
+            spans_ns: trail.spent_ns,
         }
     }
 }
@@ -175,7 +187,10 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
         let key = workload.cell_key();
         let eligible = inner.eligible(&workload, Some(&args));
         match inner.state.published(key ^ inner.salt, eligible) {
-            Look::Serve(choice) => inner.serve(choice.variant, &workload, eligible, &mut args),
+            Look::Serve(choice, n) if trace::is_on() && inner.state.gate.may_take(choice, n) => {
+                inner.serve_traced(choice, &workload, eligible, &mut args)
+            }
+            Look::Serve(choice, _) => inner.serve(choice.variant, &workload, eligible, &mut args),
             Look::Due(choice) => {
                 inner
                     .learn(&workload, key, eligible, 1 << choice.period, &mut args)
@@ -389,9 +404,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         args: &mut O::Args<'_>,
     ) -> K::Out {
         if self.on_gpu & 1 << id != 0 {
-            let (other, _turn) = self.turn(id, workload, eligible);
-            self.state.counters.add(id, -1);
-            self.state.counters.add(other, 1);
+            let (other, _turn) = self.led(id, workload, eligible);
             return self.serve_now(other, workload, args);
         }
         self.serve_now(id, workload, args)
@@ -405,8 +418,8 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
             VariantBody::Fallible(body) => guard::attempt(|| body(args)),
             VariantBody::Reference => {
                 let raw = (self.declared.reference_body)(args);
-                if K::is_error(&raw) {
-                    self.note_reference_error_of(workload);
+                if let Some(error) = K::error(&raw) {
+                    self.note_reference_error_of(workload, &Span::none(), &error.to_string());
                 }
                 return self.referred(raw, Vec::new());
             }
@@ -415,7 +428,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
             Ok(output) => K::served(output),
             Err(caught) => {
                 drop(inside);
-                self.after_failure(id, workload, caught, args)
+                self.after_failure(id, workload, caught, args, Span::none())
             }
         }
     }
@@ -442,9 +455,10 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
 
     /// The reference returned an error on the fast way: noted, and passed on as it is.
     #[cold]
-    fn note_reference_error_of(&self, workload: &Workload) {
+    fn note_reference_error_of(&self, workload: &Workload, span: &Span, why: &str) {
         let pick = self.stand_in(self.reference);
-        self.note_reference_error(&self.timed(workload, workload.cell_key(), pick, 1));
+        let timed = self.timed(workload, workload.cell_key(), pick, 1);
+        self.note_reference_error(&timed, span, why);
     }
 
     /// A published choice failed: as if it had been picked and failed on the slow way.
@@ -455,6 +469,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         workload: &Workload,
         caught: Caught,
         args: &mut O::Args<'_>,
+        span: Span,
     ) -> K::Out {
         self.state.counters.add(id, -1); // whoever serves in the end is counted
         let eligible = self.eligible(workload, Some(args));
@@ -462,7 +477,8 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         let pick = self.stand_in(id);
         let timed = self.timed(workload, key, pick, 1);
         let mut failed = Vec::new();
-        self.note_failure(&timed, caught, 0.0, &mut failed);
+        self.note_failure(&timed, caught, 0.0, &mut failed, &span);
+        drop(span); // before the next attempt begins
         self.attempts(workload, key, eligible & !(1 << id), 1, args, failed)
             .0
     }
@@ -509,8 +525,8 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         let (output, journey) = self.attempts(workload, key, eligible, weight, args, Vec::new());
         if let Ok(cost) = journey.cost {
             let all = self.shared().clock.now_ns().saturating_sub(start);
-            let sampled = all.saturating_sub(cost.ns()) as f64;
-            self.state.learner().note_sampled(sampled);
+            let sampled = all.saturating_sub(cost.ns().saturating_add(journey.spans_ns));
+            self.state.learner().note_sampled(sampled as f64);
         }
         (output, journey)
     }
@@ -526,7 +542,9 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         mut failed: Vec<Attempt>,
     ) -> (K::Out, Journey) {
         let mut left = eligible;
+        let mut trail = Trail::new(&self.state, self.shared().clock.as_ref());
         loop {
+            trail.choosing();
             let mut pick = self.choose(workload, key, left, &failed, true);
             if pick.reason.is_trial() && self.is_busy(pick.variant) {
                 // It would wait for others, and its time would say nothing.
@@ -538,24 +556,30 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
             }
             let turn = self.turn_of(&mut pick, workload, left);
             let timed = self.timed(workload, key, pick, weight);
+            let span = self.told_pick(&mut trail, workload, &pick, &failed);
             if pick.variant == self.reference {
                 self.state.counters.add(pick.variant, 1);
-                let (raw, cost) = self.run_reference(&timed, args);
-                let journey = Journey::new(pick, cost, &failed);
+                let (raw, cost) = self.run_reference(&timed, args, &span);
+                trail.executed(span, cost);
+                let journey = Journey::new(pick, cost, &failed, &trail);
                 return (self.referred(raw, failed), journey);
             }
-            let (result, cost) = self.clocked(&pick, || self.attempt(pick.variant, args));
+            let run = || self.attempt(pick.variant, args);
+            let (result, cost) = span.in_scope(|| self.clocked(&pick, run));
             let cost = turn.as_ref().map_or(cost, |turn| turn.alone(cost));
             drop(turn);
             match result {
                 Ok(output) => {
                     self.state.counters.add(pick.variant, 1);
                     self.state.observe(self.shared(), &timed, cost);
-                    return (K::served(output), Journey::new(pick, cost, &failed));
+                    trail.executed(span, cost);
+                    let journey = Journey::new(pick, cost, &failed, &trail);
+                    return (K::served(output), journey);
                 }
                 Err(caught) => {
                     let wasted = cost.map_or(0.0, |c| c.ns() as f64);
-                    self.note_failure(&timed, caught, wasted, &mut failed);
+                    self.note_failure(&timed, caught, wasted, &mut failed, &span);
+                    trail.executed(span, cost);
                     left &= !(1 << pick.variant);
                 }
             }
@@ -567,27 +591,29 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         &self,
         timed: &Timed<'_>,
         args: &mut O::Args<'_>,
+        span: &Span,
     ) -> (K::Raw, Result<Cost, Rejection>) {
-        let (result, cost) = self.clocked(&timed.pick, || {
-            catch_unwind(AssertUnwindSafe(|| (self.declared.reference_body)(args)))
-        });
+        let run = || catch_unwind(AssertUnwindSafe(|| (self.declared.reference_body)(args)));
+        let (result, cost) = span.in_scope(|| self.clocked(&timed.pick, run));
         match result {
-            Ok(raw) if K::is_error(&raw) => {
-                self.note_reference_error(timed);
-                (raw, cost)
-            }
             Ok(raw) => {
-                self.state.observe(self.shared(), timed, cost);
+                match K::error(&raw) {
+                    Some(error) => self.note_reference_error(timed, span, &error.to_string()),
+                    None => self.state.observe(self.shared(), timed, cost),
+                }
                 (raw, cost)
             }
             Err(payload) => {
-                self.note_reference_error(timed);
+                let message = guard::panic_message(payload.as_ref());
+                self.note_reference_error(timed, span, &format!("panicked: {message}"));
                 resume_unwind(payload)
             }
         }
     }
 
-    fn note_reference_error(&self, timed: &Timed<'_>) {
+    fn note_reference_error(&self, timed: &Timed<'_>, span: &Span, why: &str) {
+        let reference = &self.declared.variants[self.declared.reference];
+        trace::failed(span, &self.state.name, &reference.name, why);
         self.state.reference_failed(self.shared(), timed);
     }
 
@@ -620,6 +646,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         caught: Caught,
         wasted_ns: f64,
         failed: &mut Vec<Attempt>,
+        span: &Span,
     ) {
         let panicked = caught.is_panic();
         let full = caught.out_of_memory();
@@ -630,6 +657,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
                 format!("panicked: {}", guard::panic_message(payload.as_ref()))
             }
         };
+        trace::failed(span, &self.state.name, &variant.name, &why);
         match full {
             Some(_) => self.state.ran_out(self.shared(), timed, why, wasted_ns),
             None => self

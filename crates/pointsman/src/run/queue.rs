@@ -107,6 +107,18 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         self.shared().queues.waiting_ns(backend) > 0.0
     }
 
+    /// Who serves instead of a published choice, which has been counted.
+    #[inline]
+    pub(super) fn led(&self, id: u8, workload: &Workload, eligible: u64) -> (u8, Option<Turn<'_>>) {
+        if self.on_gpu & 1 << id == 0 {
+            return (id, None);
+        }
+        let (other, turn) = self.turn(id, workload, eligible);
+        self.state.counters.add(id, -1);
+        self.state.counters.add(other, 1);
+        (other, turn)
+    }
+
     /// The same for a pick of the learner. What is to be tried is tried.
     pub(super) fn turn_of(
         &self,
@@ -121,7 +133,15 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
             pick.reason.is_trial() || matches!(pick.reason, Reason::Forced | Reason::Fallback);
         let eligible = if must { 0 } else { eligible };
         let (id, turn) = self.turn(pick.variant, workload, eligible);
-        pick.variant = id;
+        if id != pick.variant {
+            pick.variant = id;
+            // What is known of it, for those who are told.
+            let now_ns = self.shared().clock.now_ns();
+            let (known, _) = self.state.learner().predict(workload, 1 << id, now_ns);
+            if let Some(known) = known.first() {
+                pick.predicted = known.prediction;
+            }
+        }
         turn
     }
 

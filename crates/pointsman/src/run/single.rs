@@ -1,11 +1,12 @@
 //! One variant of an op, run whatever was learned.
 
 use super::{Handle, Inner};
-use crate::decision::Reason;
+use crate::decision::{Prediction, Reason};
 use crate::eligible::WhyNot;
 use crate::error::{BoxError, Refused};
 use crate::learn::Pick;
 use crate::op::{Kind, Op, Sure};
+use crate::trace::{self, Trail};
 use crate::workload::Workload;
 
 /// One variant of an op, run whatever was learned: see [`Handle::variant`].
@@ -55,15 +56,25 @@ impl<O: Op, K: Kind<O>> Single<O, K> {
         self.possible(&workload, &args)?;
         self.sound(&workload)?;
         let id = inner.ids[self.place];
-        let pick = Pick {
+        let mut pick = Pick {
             reason: Reason::Forced,
             ..inner.stand_in(id)
         };
+        // Nobody chose, so nobody has asked yet what to expect.
+        if trace::is_on()
+            && let Some(ns) = inner.state.level_ns(workload.cell_key(), id)
+        {
+            pick.predicted = Prediction::new(ns.ln(), 0.0, 1);
+        }
         let timed = inner.timed(&workload, workload.cell_key(), pick, 1);
-        let (result, cost) = inner.clocked(&pick, || inner.attempt(id, &mut args));
+        let mut trail = Trail::new(&inner.state, inner.shared().clock.as_ref());
+        let span = inner.told_pick(&mut trail, &workload, &pick, &[]);
+        let run = || inner.attempt(id, &mut args);
+        let (result, cost) = span.in_scope(|| inner.clocked(&pick, run));
         match result {
             Ok(output) => {
                 inner.state.observe(inner.shared(), &timed, cost);
+                trail.executed(span, cost);
                 Ok(output)
             }
             Err(caught) => {
@@ -72,6 +83,8 @@ impl<O: Op, K: Kind<O>> Single<O, K> {
                 let failure = caught.into_failure();
                 let why = failure.to_string();
                 let shared = inner.shared();
+                let name = &inner.declared.variants[self.place].name;
+                trace::failed(&span, &inner.state.name, name, &why);
                 match full {
                     Some(_) => inner.state.ran_out(shared, &timed, why.clone(), wasted),
                     None => inner
