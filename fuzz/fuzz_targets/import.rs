@@ -22,8 +22,9 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
     if let Ok(knowledge) = import(&mut &bytes[..]) {
         let mut again = Vec::new();
         export(&knowledge, &mut again).expect("what was imported can be exported");
-        // Entries on backends that nobody named are left out, so the export may be shorter.
-        assert!(again == bytes || again.len() < bytes.len());
+        // Entries on backends that nobody named are left out, so the export may be shorter, and it
+        // is always of the latest format.
+        assert!(again == bytes || again.len() < bytes.len() || bytes[12] < again[12]);
         store
             .merge(&knowledge)
             .expect("what was imported can be stored");
@@ -37,7 +38,7 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
 /// Takes the bytes as records (one of tag, two of length, the payload) and frames them as a file
 /// whose checksums are right.
 fn with_checksums(mut input: &[u8]) -> Vec<u8> {
-    let mut file = b"pointsman\r\n\x1a\x01\x00\x00\x00".to_vec();
+    let mut file = b"pointsman\r\n\x1a\x02\x00\x00\x00".to_vec();
     let (mut entries, mut machines) = (0u32, 0u32);
     while let Some((&[tag, low, high], rest)) = input.split_first_chunk() {
         let length = usize::from(u16::from_le_bytes([low, high]) % 5001).min(rest.len());

@@ -319,6 +319,7 @@ impl Shown {
                 }
                 Fact::Agreed => line.agreed += 1,
                 Fact::Disagreed => line.disagreed = true,
+                Fact::Account(_) => {}
             }
         }
         Ok(Shown {

@@ -62,6 +62,49 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// The cell of what is not about a workload: it has no features.
+    pub fn whole() -> Self {
+        Workload::new([0.0; 0]).cell()
+    }
+
+    /// A workload from the middle of the cell, of whole numbers where there are any. What a cell
+    /// does not tell apart is not given: flops, bytes, alignment.
+    ///
+    /// ```
+    /// use pointsman::Workload;
+    ///
+    /// let cell = Workload::new([520]).cell();
+    /// assert_eq!(cell.workload().features(), [544.0]);
+    /// assert_eq!(cell.workload().cell(), cell);
+    /// assert_eq!(cell.ranges().collect::<Vec<_>>(), [(512.0, 576.0)]);
+    /// ```
+    pub fn workload(&self) -> Workload {
+        let mut features = [0.0; MAX_FEATURES];
+        for (slot, q) in features.iter_mut().zip(self.numeric()) {
+            let (from, to) = (value_from(*q), value_from(q + 1));
+            let middle = from.midpoint(to);
+            *slot = match middle.round() {
+                _ if from.fract() == 0.0 && (to - from).abs() <= 1.0 => from,
+                whole if quantised(whole) == *q => whole,
+                _ => middle,
+            };
+        }
+        let numeric = &features[..usize::from(self.numeric_len)];
+        let mut workload = Workload::from_slice(numeric).unwrap_or(Workload::new([0.0; 0]));
+        workload.codes = self.codes;
+        workload.codes_len = self.codes_len;
+        workload.flags = self.flags;
+        workload.dtype(self.dtype).located(self.located)
+    }
+
+    /// Between which numbers each feature lies: from the first, up to but not including the second.
+    /// Of negative numbers, the first is the one nearer to zero.
+    pub fn ranges(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        self.numeric()
+            .iter()
+            .map(|q| (value_from(*q), value_from(q + 1)))
+    }
+
     /// Longest encoded cell in bytes.
     pub(crate) const MAX_ENCODED: usize = 6 + 32 + 2 * MAX_FEATURES + 4 * MAX_CODES;
 
@@ -333,6 +376,7 @@ mod tests {
             prop_assert_eq!(cell.key(), w.cell_key());
             prop_assert!(cell.coordinates().all(f64::is_finite));
             prop_assert_eq!(Cell::decode(&cell.encode()), Some(cell));
+            prop_assert_eq!(cell.workload().cell(), cell);
         }
 
         #[test]

@@ -477,7 +477,8 @@ impl Shared {
     pub(crate) fn collect(&self) {
         let now = self.clock.unix_seconds();
         let ops = self.ops.load();
-        let unsaved = |state: &Arc<OpState>| state.take_unsaved(self.fingerprint, now);
+        let learns = self.mode == Mode::Learn;
+        let unsaved = |state: &Arc<OpState>| state.take_unsaved(self.fingerprint, now, learns);
         self.saver.add(Knowledge {
             entries: ops.list.iter().flat_map(unsaved).collect(),
             machines: Vec::new(),

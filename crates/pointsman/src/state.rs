@@ -237,7 +237,7 @@ impl OpState {
                     variant as u8,
                     "gave another result than the reference in an earlier run".to_owned(),
                 ),
-                Fact::Costs(_) => {}
+                Fact::Costs(_) | Fact::Account(_) => {}
             }
         }
         drop((learner, checked));
@@ -508,10 +508,18 @@ impl OpState {
             .collect()
     }
 
-    /// What the store does not have yet.
-    pub(crate) fn take_unsaved(&self, machine: u64, now_unix: u64) -> Vec<Entry> {
+    /// What the store does not have yet; accounts only of an op that learns.
+    pub(crate) fn take_unsaved(&self, machine: u64, now_unix: u64, learns: bool) -> Vec<Entry> {
         let mut learner = self.learner();
         let costs = learner.take_unsaved();
+        let known = if learns { learner.variants().len() } else { 0 };
+        let accounts: Vec<_> = (0..known as u8)
+            .filter_map(|id| {
+                let (calls, times) = (self.calls(id), self.quarantine.times(id));
+                let account = learner.tally.take_unsaved(id, calls, times)?;
+                Some((id, Fact::Account(Box::new(account))))
+            })
+            .collect();
         let entry = |variant: u8, revision: u32, cell: Cell, fact: Fact| Entry {
             machine,
             op: self.name.clone(),
@@ -529,6 +537,11 @@ impl OpState {
                 entry(variant, revision(variant), cell, Fact::Costs(costs))
             })
             .chain(verdicts.map(|f| entry(f.variant, f.revision, f.block, f.fact)))
+            .chain(
+                accounts
+                    .into_iter()
+                    .map(|(id, fact)| entry(id, revision(id), Cell::whole(), fact)),
+            )
             .collect()
     }
 
@@ -571,6 +584,7 @@ impl<'a> Timed<'a> {
             variant: self.pick.variant,
             cost,
             reason: self.pick.reason,
+            confidence: self.pick.confidence,
             best_ns: self.pick.best_ns,
             reserved_ns: self.pick.reserved_ns,
             weight: self.weight,

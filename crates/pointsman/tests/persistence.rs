@@ -5,9 +5,9 @@ mod common;
 use std::time::Duration;
 
 use common::{Log, MICRO, builder, numbers, takes};
-use pointsman::store::{Entry, Fact, Knowledge, MemoryStore, Store};
+use pointsman::store::{Account, Entry, Fact, Knowledge, MemoryStore, Store};
 use pointsman::{
-    Backend, Cap, FakeClock, Function, Handle, Machine, OpBuilder, Reason, Selector, Workload,
+    Backend, Cap, FakeClock, Function, Handle, Machine, Mode, OpBuilder, Reason, Selector, Workload,
 };
 
 const SECONDS_10: Duration = Duration::from_secs(10);
@@ -88,7 +88,9 @@ fn dropping_the_last_handle_saves() {
     drop(selector);
     assert!(op.stats().calls == 300, "a handle keeps its selector alive");
     drop(op);
-    assert_eq!(load(&store).entries.len(), 3);
+    let costs = |e: &&Entry| matches!(e.fact, Fact::Costs(_));
+    assert_eq!(load(&store).entries.iter().filter(costs).count(), 3);
+    assert_eq!(accounts(&store).len(), 3);
 }
 
 #[test]
@@ -319,6 +321,59 @@ fn knowledge_adds_up_over_runs_and_is_saved_once() {
     assert_eq!(count(&store), first);
     drop(run(&store, Machine::detect(), 20, all));
     assert!(count(&store) > first);
+}
+
+/// The accounts of the op `op`, by variant.
+fn accounts(store: &MemoryStore) -> std::collections::BTreeMap<String, Account> {
+    let known = load(store).entries;
+    let account = |e: Entry| match e.fact {
+        Fact::Account(account) => Some((e.variant.to_string(), *account)),
+        _ => None,
+    };
+    known.into_iter().filter_map(account).collect()
+}
+
+#[test]
+fn what_trials_cost_and_how_sure_choices_were_adds_up_over_runs() {
+    let store = MemoryStore::new();
+    let (op, selector, _) = run(&store, Machine::detect(), 300, all);
+    let (stats, saved) = (op.stats(), accounts(&store));
+    for variant in &stats.variants {
+        let account = &saved[&variant.name];
+        assert_eq!(account.calls, variant.calls, "{}", variant.name);
+        assert_eq!(account.served_ns as f64, variant.served_ns.round());
+        assert_eq!(account.trials, variant.trials);
+        assert_eq!(account.trial_ns as f64, variant.trial_ns.round());
+        assert_eq!(account.first_tries, variant.first_tries);
+    }
+    // `b` serves, the others have been measured, so that its choices can be judged.
+    let judged: u64 = saved["b"].stated.iter().map(|s| s.judged).sum();
+    let sure = saved["b"].stated[9];
+    assert!(judged > 10 && sure.judged > 0, "{saved:?}");
+    assert_eq!(sure.right, sure.judged);
+    assert!(sure.sum >= 900 * sure.judged && sure.sum <= 1000 * sure.judged);
+    selector.flush(SECONDS_10).unwrap();
+    assert_eq!(accounts(&store), saved, "nothing new, nothing saved");
+    drop((op, selector));
+    let (op, _, _) = run(&store, Machine::detect(), 100, all);
+    let both: u64 = accounts(&store).values().map(|a| a.calls).sum();
+    assert_eq!((op.stats().calls, both), (100, 400));
+}
+
+#[test]
+fn frozen_calls_are_on_nobodys_account() {
+    let store = MemoryStore::new();
+    drop(run(&store, Machine::detect(), 300, all));
+    let before = load(&store);
+    let (clock, log) = (FakeClock::new(), Log::default());
+    let frozen = builder(&clock).mode(Mode::Frozen).store(store.clone());
+    let selector = frozen.build().unwrap();
+    let op = all(numbers(&selector, "op"), &clock, &log).build().unwrap();
+    for _ in 0..100 {
+        op.run(&64);
+    }
+    selector.flush(SECONDS_10).unwrap();
+    assert_eq!(load(&store), before);
 }
 
 #[test]

@@ -243,7 +243,7 @@ fn f04_a_newer_format_is_left_alone() {
     let path = make(dir.path(), &sample());
     Connection::open(&path)
         .unwrap()
-        .execute_batch("PRAGMA user_version = 2")
+        .execute_batch("PRAGMA user_version = 3")
         .unwrap();
     checkpoint(&path);
     let before = contents(&path);
@@ -252,8 +252,8 @@ fn f04_a_newer_format_is_left_alone() {
         matches!(
             error,
             StoreError::NewerFormat {
-                found: 2,
-                known: 1,
+                found: 3,
+                known: 2,
                 ..
             }
         ),
@@ -283,7 +283,7 @@ fn f04_a_format_that_becomes_newer_while_open_is_left_alone() {
     let mut store = SqliteStore::open(&path).unwrap();
     Connection::open(&path)
         .unwrap()
-        .execute_batch("PRAGMA user_version = 2")
+        .execute_batch("PRAGMA user_version = 3")
         .unwrap();
     assert!(matches!(
         store.merge(&sample()),
@@ -296,6 +296,30 @@ fn f04_a_format_that_becomes_newer_while_open_is_left_alone() {
     let rows =
         |db: Connection| db.query_row("SELECT count(*) FROM records", [], |r| r.get::<_, i64>(0));
     assert_eq!(rows(Connection::open(&path).unwrap()).unwrap(), 7);
+}
+
+#[test]
+fn f05_what_the_first_format_held_is_kept() {
+    let dir = directory();
+    let path = make(dir.path(), &sample());
+    let version = |db: &Connection| db.query_row("PRAGMA user_version", [], |r| r.get::<_, i64>(0));
+    let db = Connection::open(&path).unwrap();
+    db.execute_batch("PRAGMA user_version = 1").unwrap();
+    let (_, lines) = warnings(|| {
+        assert!(SqliteStore::examine(&path).unwrap().is_empty());
+        let mut store = SqliteStore::open(&path).unwrap();
+        assert_eq!(store.load().unwrap(), sample());
+        let entries = vec![account("dot_f32", 7)];
+        store
+            .merge(&Knowledge {
+                entries,
+                ..Knowledge::default()
+            })
+            .unwrap();
+        assert_eq!(store.load().unwrap().entries.len(), 6);
+    });
+    assert_eq!(lines, [""; 0]);
+    assert_eq!(version(&db).unwrap(), 2, "older builds leave it alone");
 }
 
 #[test]

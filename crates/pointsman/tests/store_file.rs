@@ -22,7 +22,7 @@ fn exported(knowledge: &Knowledge) -> Vec<u8> {
 
 #[test]
 fn what_is_exported_is_imported() {
-    for knowledge in [Knowledge::default(), sample()] {
+    for knowledge in [Knowledge::default(), sample(), sample_with_account()] {
         assert_eq!(
             import(&mut exported(&knowledge).as_slice()).unwrap(),
             knowledge
@@ -35,7 +35,10 @@ fn the_seed_of_the_fuzzer_is_still_a_valid_export() {
     // From a seed that is not, it never gets behind the first checks.
     let seed = include_bytes!("../../../fuzz/seeds/import/whole");
     let knowledge = import(&mut &seed[1..]).unwrap();
-    assert_eq!((knowledge.entries.len(), knowledge.machines.len()), (10, 1));
+    assert_eq!((knowledge.entries.len(), knowledge.machines.len()), (11, 1));
+    let account =
+        |e: &pointsman::store::Entry| matches!(e.fact, pointsman::store::Fact::Account(_));
+    assert!(knowledge.entries.iter().any(account));
 }
 
 #[test]
@@ -75,14 +78,14 @@ fn f02_export_with_any_bit_flipped_gives_nothing() {
 #[test]
 fn f04_f05_other_versions_are_told_apart() {
     let mut bytes = exported(&sample());
-    bytes[12] = 2;
+    bytes[12] = 3;
     let error = import(&mut bytes.as_slice()).unwrap_err();
     assert!(
         matches!(
             error,
             StoreError::NewerFormat {
-                found: 2,
-                known: 1,
+                found: 3,
+                known: 2,
                 ..
             }
         ),
@@ -95,19 +98,38 @@ fn f04_f05_other_versions_are_told_apart() {
     ));
 }
 
-/// Every later version must read this file. It was written by the first one.
+/// Every later version must read these files: one of each format, written when it was new.
 #[test]
-fn f05_the_golden_file_loads_for_ever() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/knowledge-v1.pointsman");
-    if std::env::var_os("POINTSMAN_WRITE_GOLDEN").is_some() && !golden.exists() {
-        export_to(&sample(), &golden).unwrap();
+fn f05_the_golden_files_load_for_ever() {
+    let golden = |format: u32| {
+        let name = format!("tests/golden/knowledge-v{format}.pointsman");
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+    };
+    let latest = golden(2);
+    if std::env::var_os("POINTSMAN_WRITE_GOLDEN").is_some() && !latest.exists() {
+        export_to(&sample_with_account(), &latest).unwrap();
     }
-    assert_eq!(import_from(&golden).unwrap(), sample());
+    assert_eq!(import_from(&golden(1)).unwrap(), sample());
+    assert_eq!(import_from(&latest).unwrap(), sample_with_account());
     assert_eq!(
-        std::fs::read(golden).unwrap(),
-        exported(&sample()),
-        "format 1 is fixed"
+        std::fs::read(latest).unwrap(),
+        exported(&sample_with_account()),
+        "format 2 is fixed"
     );
+}
+
+#[test]
+fn f05_an_account_in_a_file_of_the_first_format_is_damage() {
+    let mut bytes = exported(&sample_with_account());
+    bytes[12] = 1;
+    // The last checksums are of everything before, so made right again.
+    let end = bytes.len() - 21;
+    let sum = crc32fast::hash(&bytes[..end]).to_le_bytes();
+    bytes[end + 13..end + 17].copy_from_slice(&sum);
+    let sum = crc32fast::hash(&bytes[end..end + 17]).to_le_bytes();
+    bytes[end + 17..].copy_from_slice(&sum);
+    let error = import(&mut bytes.as_slice()).unwrap_err().to_string();
+    assert!(error.contains("account"), "{error}");
 }
 
 #[test]

@@ -20,6 +20,7 @@ fn any_entry() -> impl Strategy<Value = Entry> {
         3 => (0..5u64, 1..100u64).prop_map(|(count, ns)| costs(count, &vec![ns; count as usize])),
         1 => Just(Fact::Agreed),
         1 => Just(Fact::Disagreed),
+        1 => (0..9u64).prop_map(|calls| account("any", calls).fact),
     ];
     (
         0..3u8,

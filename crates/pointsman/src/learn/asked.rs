@@ -322,6 +322,7 @@ mod tests {
                 variant: pick.variant,
                 cost: Cost::from_ns(1000 + n),
                 reason: pick.reason,
+                confidence: pick.confidence,
                 best_ns: pick.best_ns,
                 reserved_ns: 0.0,
                 weight: 1,

@@ -135,6 +135,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) variant: u8,
     pub(crate) cost: Result<Cost, Rejection>,
     pub(crate) reason: Reason,
+    /// How sure the choice was.
+    pub(crate) confidence: f64,
     pub(crate) best_ns: f64,
     pub(crate) reserved_ns: f64,
     /// Calls this one stands for.
@@ -591,6 +593,12 @@ impl Learner {
         if let Some(best) = best {
             let right = own.level() <= best + adaptive::NEAR;
             self.tally.judged(right, seen.weight);
+            // Of what was demanded, or came after a failure, nobody said how sure they were.
+            if matches!(seen.reason, Reason::Historical | Reason::Prior) {
+                self.tally
+                    .of_mut(seen.variant)
+                    .state(seen.confidence, right);
+            }
         }
     }
 

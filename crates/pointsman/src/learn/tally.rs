@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use crate::outcome::Rejection;
+use crate::store::{self, Stated, TENTHS};
 
 /// What choosing has cost so far, and what it was worth.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     /// By number. What is true of the op is their sum: no second account that could differ.
     variants: Vec<Account>,
+    /// What the store has of them.
+    saved: Vec<store::Account>,
     pub(crate) drifts: u64,
     pub(crate) right: u64,
     pub(crate) judged: u64,
@@ -29,9 +32,33 @@ pub(crate) struct Account {
     pub(crate) first_try_ns: f64,
     pub(crate) first_try_excess_ns: f64,
     pub(crate) failures: u64,
+    /// Choices by the confidence they were made with.
+    stated: [Stated; TENTHS],
 }
 
 impl Account {
+    /// Counts a choice that was made with this confidence.
+    pub(crate) fn state(&mut self, confidence: f64, right: bool) {
+        self.stated[store::tenth(confidence)].add(confidence, right);
+    }
+
+    /// The same as it is stored, with what is counted elsewhere.
+    fn stored(&self, calls: u64, quarantines: u64) -> store::Account {
+        let whole = |ns: f64| ns.round() as u64;
+        store::Account {
+            calls,
+            served_ns: whole(self.served_ns),
+            trials: self.trials,
+            trial_ns: whole(self.trial_ns),
+            trial_excess_ns: whole(self.trial_excess_ns),
+            first_tries: self.first_tries,
+            first_try_ns: whole(self.first_try_ns),
+            first_try_excess_ns: whole(self.first_try_excess_ns),
+            quarantines,
+            stated: self.stated,
+        }
+    }
+
     pub(crate) fn trial(&mut self, took_ns: f64, excess_ns: f64) {
         self.trials += 1;
         self.trial_ns += took_ns;
@@ -48,6 +75,7 @@ impl Account {
 impl Tally {
     pub(crate) fn add_variant(&mut self) {
         self.variants.push(Account::default());
+        self.saved.push(store::Account::default());
     }
 
     /// The account of a variant.
@@ -57,6 +85,20 @@ impl Tally {
 
     pub(crate) fn of_mut(&mut self, variant: u8) -> &mut Account {
         &mut self.variants[usize::from(variant)]
+    }
+
+    /// What the store does not have yet of a variant's account; `None` if it has everything.
+    pub(crate) fn take_unsaved(
+        &mut self,
+        variant: u8,
+        calls: u64,
+        quarantines: u64,
+    ) -> Option<store::Account> {
+        let now = self.of(variant).stored(calls, quarantines);
+        let saved = &mut self.saved[usize::from(variant)];
+        let change = now.since(saved);
+        *saved = now;
+        change
     }
 
     pub(crate) fn reject(&mut self, rejection: Rejection) {

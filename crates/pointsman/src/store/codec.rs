@@ -5,7 +5,7 @@
 //! encoding. Reading is strict: it gives back exactly what was written, or nothing. Numbers are
 //! little-endian.
 
-use super::{Costs, Entry, Fact, MAX_NAME, RECENT, StoreError};
+use super::{Account, Costs, Entry, Fact, MAX_NAME, RECENT, StoreError};
 use crate::backend::Backend;
 use crate::cell::Cell;
 use crate::machine::MachineRecord;
@@ -23,15 +23,18 @@ pub(super) const MAX_ENCODED: usize = 5000;
 
 pub(super) const COSTS: u8 = 1;
 pub(super) const VERDICT: u8 = 2;
+// 3 is a machine, among the rows of SQLite.
+pub(super) const ACCOUNT: u8 = 4;
 
 const AGREED: u8 = 1;
 const DISAGREED: u8 = 2;
 
-/// What sort of fact it is: part of the key, so that costs and verdicts live side by side.
+/// What sort of fact it is: part of the key, so that costs, verdicts and accounts live side by side.
 pub(super) fn kind(fact: &Fact) -> u8 {
     match fact {
         Fact::Costs(_) => COSTS,
         Fact::Agreed | Fact::Disagreed => VERDICT,
+        Fact::Account(_) => ACCOUNT,
     }
 }
 
@@ -98,6 +101,11 @@ pub(super) fn value(entry: &Entry) -> Vec<u8> {
         }
         Fact::Agreed => out.push(AGREED),
         Fact::Disagreed => out.push(DISAGREED),
+        Fact::Account(account) => {
+            for number in account.numbers() {
+                out.extend(number.to_le_bytes());
+            }
+        }
     }
     out
 }
@@ -226,6 +234,12 @@ pub(super) fn check_entry(entry: &Entry) -> Result<(), StoreError> {
                 costs.count
             ),
         }),
+        Fact::Account(account) if !account.is_sound() => Err(StoreError::Invalid {
+            what: format!(
+                "{} of {}: more choices were right than were judged",
+                entry.variant, entry.op
+            ),
+        }),
         _ => Ok(()),
     }
 }
@@ -339,6 +353,7 @@ impl<'a> Input<'a> {
                 DISAGREED => Some(Fact::Disagreed),
                 _ => None,
             },
+            ACCOUNT => Account::read(|| self.u64()).map(|read| Fact::Account(Box::new(read))),
             _ => None,
         }
     }

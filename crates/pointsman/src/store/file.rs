@@ -3,7 +3,7 @@
 //! Layout: the magic, the format version, then records of tag, length, payload and CRC-32. Entries
 //! come first, in the order of their encoded keys, then machines by fingerprint, then one end
 //! record with the numbers of both and a CRC of everything before it. There is one valid file for
-//! each knowledge, and nothing after its end.
+//! each knowledge in a format, and nothing after its end.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -17,8 +17,11 @@ use crate::machine::MachineRecord;
 /// Not text, and changed by anything that changes line ends.
 const MAGIC: &[u8; 12] = b"pointsman\r\n\x1a";
 
-/// The format that is written, and the newest that is read.
-const FORMAT: u32 = 1;
+/// The format that is written, and the newest that is read. All from 1 on are: 2 added accounts.
+const FORMAT: u32 = 2;
+
+/// The first format that has accounts.
+const ACCOUNTS: u32 = 2;
 
 const ENTRY: u8 = 1;
 const MACHINE: u8 = 2;
@@ -92,6 +95,7 @@ pub fn import(input: &mut impl Read) -> Result<Knowledge, StoreError> {
         crc: crc32fast::Hasher::new(),
         payload: Vec::new(),
         records: 0,
+        format: FORMAT,
     };
     reader.head()?;
     let mut found = Found::default();
@@ -206,6 +210,8 @@ struct Reader<'a, R> {
     crc: crc32fast::Hasher,
     payload: Vec<u8>,
     records: usize,
+    /// What the head said.
+    format: u32,
 }
 
 impl<R: Read> Reader<'_, R> {
@@ -245,8 +251,9 @@ impl<R: Read> Reader<'_, R> {
         }
         let mut version = [0; 4];
         self.fill(&mut version)?;
-        match u32::from_le_bytes(version) {
-            FORMAT => Ok(()),
+        self.format = u32::from_le_bytes(version);
+        match self.format {
+            1..=FORMAT => Ok(()),
             0 => Err(StoreError::damaged(
                 "format version 0, which never was; the file is damaged",
             )),
@@ -327,6 +334,9 @@ impl Found {
         self.last.extend(key);
         self.entries += 1;
         match codec::decode_entry(&reader.payload) {
+            Ok(entry) if reader.format < ACCOUNTS && codec::kind(&entry.fact) == codec::ACCOUNT => {
+                return Err(reader.damaged("is an account, which its format does not have"));
+            }
             Ok(entry) => {
                 self.weight += entry.weight();
                 self.knowledge.entries.push(entry);

@@ -15,6 +15,7 @@
 //! # Ok::<(), pointsman::store::StoreError>(())
 //! ```
 
+mod account;
 mod codec;
 mod error;
 mod file;
@@ -27,6 +28,8 @@ mod rows;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+pub(crate) use account::tenth;
+pub use account::{Account, Stated, TENTHS};
 pub use error::StoreError;
 pub use file::{export, export_to, import, import_from};
 pub use memory::MemoryStore;
@@ -109,6 +112,8 @@ pub enum Fact {
     Agreed,
     /// It was checked against the reference and gave another result.
     Disagreed,
+    /// What it has cost, whatever the workload: its cell is [`Cell::whole`].
+    Account(Box<Account>),
 }
 
 /// Measured costs of one variant in one cell.
@@ -128,7 +133,7 @@ pub struct Costs {
 
 impl Entry {
     /// Whether both speak of the same thing: machine, op, variant, revision, cell, and either
-    /// costs or a verdict. Such entries merge; all others live side by side.
+    /// costs, a verdict or an account. Such entries merge; all others live side by side.
     pub fn same_key(&self, other: &Entry) -> bool {
         self.machine == other.machine
             && self.op == other.op
@@ -159,6 +164,7 @@ impl Entry {
         let recent = match &self.fact {
             Fact::Costs(costs) => costs.recent.capacity(),
             Fact::Agreed | Fact::Disagreed => 0,
+            Fact::Account(_) => size_of::<Account>() / 8,
         };
         size_of::<Entry>() + self.op.len() + self.variant.len() + 8 * recent + 48
     }
@@ -169,12 +175,13 @@ impl Fact {
     ///
     /// Costs: counts and failures add up, the last nine costs stay, and the change's flops and
     /// bytes replace the stored ones unless they are unknown. Verdicts: disagreement wins, since
-    /// one wrong result is proof and any number of right ones is not. A change of the other kind
+    /// one wrong result is proof and any number of right ones is not. Accounts add up. A change of the other kind
     /// has another key and changes nothing here.
     pub fn merge(&mut self, change: &Fact) {
         match (self, change) {
             (Fact::Costs(stored), Fact::Costs(change)) => stored.merge(change),
             (stored @ Fact::Agreed, Fact::Disagreed) => *stored = Fact::Disagreed,
+            (Fact::Account(stored), Fact::Account(change)) => stored.merge(change),
             _ => {}
         }
     }
@@ -254,7 +261,17 @@ pub(crate) mod tests {
             })),
             1 => Just(Fact::Agreed),
             1 => Just(Fact::Disagreed),
+            1 => any_account().prop_map(|account| Fact::Account(Box::new(account))),
         ]
+    }
+
+    fn any_account() -> impl Strategy<Value = Account> {
+        let stated = prop::array::uniform10((any::<u64>(), any::<u64>(), any::<u64>()));
+        (prop::array::uniform9(any::<u64>()), stated).prop_map(|(plain, stated)| {
+            let stated = stated.map(|(a, b, sum)| [a.max(b), a.min(b), sum]);
+            let mut numbers = plain.into_iter().chain(stated.into_iter().flatten());
+            Account::read(|| numbers.next()).unwrap()
+        })
     }
 
     pub(crate) fn any_entry() -> impl Strategy<Value = Entry> {

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, Statement, Transaction, params};
 
-use super::codec::{self, COSTS, Key, MAX_ENCODED, Unread, VERDICT};
+use super::codec::{self, ACCOUNT, COSTS, Key, MAX_ENCODED, Unread, VERDICT};
 use super::memory::now;
 use super::sqlite::Trouble;
 use super::{Entry, Knowledge, MAX_MACHINES, MAX_NAME, MAX_WEIGHT};
@@ -234,7 +234,7 @@ pub(super) fn load(db: &mut Connection, limit: usize) -> Result<Loaded, rusqlite
             continue;
         };
         match row.kind {
-            COSTS | VERDICT => match codec::decode_parts(row.key(), &row.value) {
+            COSTS | VERDICT | ACCOUNT => match codec::decode_parts(row.key(), &row.value) {
                 Ok(entry) if keyed.len() < limit && weight + entry.weight() <= MAX_WEIGHT => {
                     weight += entry.weight();
                     keyed.push(entry);

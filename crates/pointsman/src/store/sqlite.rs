@@ -19,8 +19,11 @@ use super::{Knowledge, MAX_ENTRIES, Store, StoreError, rescue};
 /// Marks the file as ours in its header, for `file` and for us: "PtsM".
 const APPLICATION: i32 = 0x5074_734d;
 
-/// Version of the table and of what is in it.
-const FORMAT: i32 = 1;
+/// Version of the table and of what is in it: since 2 it also holds accounts.
+const FORMAT: i32 = 2;
+
+/// The oldest version whose records are kept: the table has been the same since.
+const OLDEST: i32 = 1;
 
 /// Longest wait of one operation for other processes. A merge holds the lock for well under a
 /// millisecond, so that this is hundreds of them; and a process may wait this long at its exit.
@@ -354,6 +357,8 @@ fn is_empty(db: &Connection) -> Result<bool, rusqlite::Error> {
 enum State {
     Empty,
     Old,
+    /// An earlier version of the same table: all that it can hold is still read.
+    Kept,
     Current,
 }
 
@@ -370,9 +375,12 @@ fn state(db: &Connection, path: &Path) -> Result<State, Trouble> {
     }
     let found = number(db, "user_version")?;
     match found {
-        FORMAT if rows::table_is_ours(db)? => Ok(State::Current),
-        FORMAT => Err(Trouble::Damage("its tables are not the ones we made")),
-        ..FORMAT => Ok(State::Old),
+        OLDEST..=FORMAT if !rows::table_is_ours(db)? => {
+            Err(Trouble::Damage("its tables are not the ones we made"))
+        }
+        FORMAT => Ok(State::Current),
+        OLDEST..FORMAT => Ok(State::Kept),
+        ..OLDEST => Ok(State::Old),
         _ => Err(Trouble::Store(StoreError::NewerFormat {
             path: Some(path.into()),
             found: found as u32,
@@ -381,14 +389,16 @@ fn state(db: &Connection, path: &Path) -> Result<State, Trouble> {
     }
 }
 
-/// Makes our table in an empty file, or in place of an older format's.
+/// Makes our table in an empty file, or in place of an older format's whose table was another.
 fn ensure_format(db: &mut Connection, path: &Path) -> Result<(), Trouble> {
     if let State::Current = state(db, path)? {
         return Ok(());
     }
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Looked at again: another process may have been faster.
-    match state(&transaction, path)? {
+    let state = state(&transaction, path)?;
+    let kept = matches!(state, State::Kept);
+    match state {
         State::Current => return Ok(()),
         State::Old => {
             rows::drop_tables(&transaction)?;
@@ -397,9 +407,11 @@ fn ensure_format(db: &mut Connection, path: &Path) -> Result<(), Trouble> {
                 "the store has an older format; what it held is dropped and learned anew"
             );
         }
-        State::Empty => {}
+        State::Empty | State::Kept => {}
     }
-    rows::create_table(&transaction)?;
+    if !kept {
+        rows::create_table(&transaction)?;
+    }
     transaction.execute_batch(&format!(
         "PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT};"
     ))?;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use pointsman::store::{Costs, Entry, Fact, Knowledge, MachineRecord};
-use pointsman::{Backend, Cost, DType, Workload};
+use pointsman::store::{Account, Costs, Entry, Fact, Knowledge, MachineRecord, Stated};
+use pointsman::{Backend, Cell, Cost, DType, Workload};
 
 /// A private directory, in memory where the system has one: the sweeps make thousands of files.
 pub(crate) fn directory() -> tempfile::TempDir {
@@ -42,6 +42,25 @@ pub(crate) fn entry(op: &str, size: usize, updated: u64, fact: Fact) -> Entry {
         cell: Workload::new([size, 7]).dtype(DType::F32).cell(),
         updated,
         fact,
+    }
+}
+
+/// An account of so many calls, some of which were judged.
+pub(crate) fn account(op: &str, calls: u64) -> Entry {
+    let mut account = Account {
+        calls,
+        served_ns: 1000 * calls,
+        trials: calls / 2,
+        ..Account::default()
+    };
+    account.stated[8] = Stated {
+        judged: calls,
+        right: calls / 2,
+        sum: 850 * calls,
+    };
+    Entry {
+        cell: Cell::whole(),
+        ..entry(op, 1, 5, Fact::Account(Box::new(account)))
     }
 }
 
@@ -82,6 +101,19 @@ pub(crate) fn sample() -> Knowledge {
         machines: vec![machine(0xfeed_0000_0000_0001), machine(2)],
     };
     pointsman::store::Store::merge(&mut store, &unsorted).unwrap();
+    pointsman::store::Store::load(&mut store).unwrap()
+}
+
+/// The same and an account, which the first format did not have.
+pub(crate) fn sample_with_account() -> Knowledge {
+    let mut store = pointsman::store::MemoryStore::new();
+    let more = Knowledge {
+        entries: vec![account("dot_f32", 7)],
+        machines: Vec::new(),
+    };
+    for knowledge in [sample(), more] {
+        pointsman::store::Store::merge(&mut store, &knowledge).unwrap();
+    }
     pointsman::store::Store::load(&mut store).unwrap()
 }
 
