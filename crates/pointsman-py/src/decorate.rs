@@ -7,13 +7,13 @@ use pyo3::types::{PyCFunction, PyDict, PyTuple};
 
 use crate::check::Check;
 use crate::errors;
-use crate::op::{Op, WaitArgument, callable};
+use crate::op::{AUTO, Op, WaitArgument, callable};
 use crate::selector::Selector;
 use crate::variant::{self, Declared};
 
 /// Makes an op of a function, its reference: `@pointsman.op`, or with settings.
 #[pyfunction]
-#[pyo3(signature = (function = None, *, name = None, reference = "reference", backend = None, workload = None, selector = None, requires_grad = true, check = None, rtol = 1e-5, atol = 1e-8, sample = None, wait = None, compiles = Some("auto"), revision = 0))]
+#[pyo3(signature = (function = None, *, name = None, reference = "reference", backend = None, workload = None, selector = None, requires_grad = true, check = None, rtol = 1e-5, atol = 1e-8, sample = None, wait = Some(AUTO), compiles = Some("auto"), revision = 0))]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn op<'py>(
     py: Python<'py>,
@@ -38,12 +38,12 @@ pub(crate) fn op<'py>(
         agrees: agrees.unbind(),
         sample: sample.map(Bound::unbind),
     });
-    let wait = wait.unwrap_or(WaitArgument::Auto).resolve(py);
+    let wait = wait.map(|wait| wait.resolve(py));
     let declared = Declared {
         backend: variant::backend(backend.unwrap_or("cpu"))?,
         revision,
         gradient: requires_grad,
-        wait: variant::wait(Some(wait))?,
+        wait: variant::wait(wait)?,
         compiles: variant::compiles(compiles)?,
         ..Declared::default()
     };

@@ -253,7 +253,7 @@ impl Op {
 }
 
 /// What `wait` is unless told otherwise.
-const AUTO: WaitArgument<'static> = WaitArgument::Auto;
+pub(crate) const AUTO: WaitArgument<'static> = WaitArgument::Auto;
 
 /// `"auto"`, or what the caller said.
 pub(crate) enum WaitArgument<'py> {

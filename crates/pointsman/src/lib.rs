@@ -79,7 +79,8 @@
 //! # By name
 //!
 //! Callers who run the work themselves, such as other languages, ask with [`Selector::decide`] and
-//! report with [`Selector::record`]. The first candidate is the reference.
+//! report with [`Selector::record`]. The first candidate is the reference. Those who ask often prepare
+//! the op and its candidates first: [`Selector::prepare`].
 //!
 //! ```
 //! # use std::time::Instant;
