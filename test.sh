@@ -51,6 +51,33 @@ cargo test --workspace --all-targets --quiet
 say "doc tests"
 cargo test --workspace --doc --quiet
 
+say "Python package"
+# Its environment is kept in target/: the second run installs nothing.
+venv=$PWD/target/venv-py
+if [ ! -x "$venv/bin/pip" ] && ! python3 -m venv "$venv" 2>/dev/null &&
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends python3 python3-venv
+    python3 -m venv "$venv"
+fi
+if [ -x "$venv/bin/pip" ] && "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
+    "$venv/bin/pip" install --quiet --disable-pip-version-check \
+        numpy numba jax pytest hypothesis 'maturin>=1.9.4,<2'
+    cargo build --quiet -p pointsman-cli # whose store the tests share
+    rm -rf target/wheels-py
+    # The profile of the tests above: all but the package itself is built already.
+    (cd crates/pointsman-py && "$venv/bin/maturin" build --quiet --profile test \
+        --interpreter "$venv/bin/python" --out ../../target/wheels-py)
+    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --force-reinstall target/wheels-py/*.whl
+    (cd crates/pointsman-py && "$venv/bin/python" -m pytest)
+    if ! "$venv/bin/python" -c 'import torch' 2>/dev/null; then
+        skipped="${skipped:+$skipped; }PyTorch tests: it is not installed (target/venv-py/bin/pip install torch)"
+        echo "SKIPPED ${skipped##*; }" >&2
+    fi
+else
+    skipped="${skipped:+$skipped; }Python package: no Python 3.10 or newer with venv"
+    echo "SKIPPED ${skipped##*; }" >&2
+fi
+
 say "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 

@@ -84,3 +84,7 @@ pub use sort::sort;
 pub use sparse::{Csr, CsrError};
 pub use spmv::spmv;
 pub use sum::sum;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/coming-from.md")]
+struct ComingFrom;

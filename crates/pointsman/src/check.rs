@@ -113,10 +113,13 @@ pub enum Checks {
 
 /// What a check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+#[non_exhaustive]
+pub enum Verdict {
+    /// The same result as the reference, within rounding.
     Agrees,
+    /// Another result, and on what: it serves no more.
     Disagrees(String),
-    /// There was nothing to compare: the variant is kept from serving here, without blame.
+    /// There was nothing to compare, and why: the variant is kept from serving here, without blame.
     CannotTell(String),
 }
 

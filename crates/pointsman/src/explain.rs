@@ -8,6 +8,9 @@ use crate::selector::{Mode, Shared};
 use crate::state::OpState;
 use crate::workload::Workload;
 
+/// How much dearer than the best an incumbent may be and still serve: the most that is noise.
+const NEAR_TIE: f64 = 1.1;
+
 /// What is known of a variant before the learner is asked.
 pub(crate) struct Line {
     pub(crate) id: u8,
@@ -50,9 +53,6 @@ pub(crate) fn explanation(
         .filter(|l| l.why_not.is_none() && l.checked != Some(false))
         .map(|l| l.id)
         .collect();
-    let incumbent = learner
-        .incumbent(workload)
-        .filter(|id| serving.contains(id));
     let lowest = || {
         let rank = |id: &u8| {
             let candidate = eligible.iter().find(|c| c.variant == *id);
@@ -63,6 +63,18 @@ pub(crate) fn explanation(
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
         })
     };
+    // Calls of the same cell for which fewer may serve choose among those: what they chose does not
+    // stand where it is no near-tie.
+    let near = |id: &u8| {
+        let of = |id: u8| eligible.iter().find(|c| c.variant == id && c.measured);
+        match (of(*id), lowest().and_then(|id| of(*id))) {
+            (Some(own), Some(best)) => own.prediction.ns() <= NEAR_TIE * best.prediction.ns(),
+            _ => true,
+        }
+    };
+    let incumbent = learner
+        .incumbent(workload)
+        .filter(|id| serving.contains(id) && (learner.is_asked() || near(id)));
     let reference = lines.iter().find(|l| l.reference).map(|l| l.id);
     let constant = {
         let question = Question {

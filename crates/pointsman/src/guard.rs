@@ -181,6 +181,13 @@ impl Quarantine {
         self.mask.fetch_or(1 << variant, Relaxed);
     }
 
+    /// Variants that gave a wrong result.
+    pub(crate) fn wrong_mask(&self) -> u64 {
+        let cases = self.cases();
+        let wrong = cases.iter().filter(|(_, case)| case.wrong);
+        wrong.fold(0, |mask, (variant, _)| mask | 1 << variant)
+    }
+
     /// Notes that a variant served: earlier failures no longer count against it.
     pub(crate) fn served(&self, variant: u8) {
         if self.suspects.load(Relaxed) & 1 << variant == 0 {

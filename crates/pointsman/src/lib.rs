@@ -79,7 +79,8 @@
 //! # By name
 //!
 //! Callers who run the work themselves, such as other languages, ask with [`Selector::decide`] and
-//! report with [`Selector::record`]. The first candidate is the reference.
+//! report with [`Selector::record`]. The first candidate is the reference. Those who ask often prepare
+//! the op and its candidates first: [`Selector::prepare`].
 //!
 //! ```
 //! # use std::time::Instant;
@@ -162,6 +163,7 @@ mod eligible;
 mod env;
 mod error;
 mod explain;
+pub mod fork;
 mod guard;
 mod learn;
 mod machine;
@@ -170,6 +172,7 @@ mod op;
 mod outcome;
 mod plan;
 pub mod policy;
+mod prepared;
 mod run;
 mod save;
 mod selector;
@@ -185,7 +188,7 @@ pub use backend::{Backend, BackendError, Custom};
 pub use builder::SelectorBuilder;
 pub use cell::Cell;
 pub use chain::Chain;
-pub use check::{Checks, Verify};
+pub use check::{Checks, Verdict, Verify};
 pub use clock::{Clock, FakeClock, SystemClock};
 pub use decision::{Decision, Explanation, Prediction, Reason, VariantReport};
 pub use eligible::Available;
@@ -197,6 +200,7 @@ pub use memory::{HostMemory, Memory};
 pub use op::{Fallible, Function, Kind, Op, OpBuilder, Sure};
 pub use outcome::{Cost, Outcome, Rejection};
 pub use plan::Plan;
+pub use prepared::{Candidate, Chosen, Prepared};
 pub use run::{Explained, Handle, Single};
 pub use save::FlushError;
 pub use selector::{Mode, Selector};

@@ -1,13 +1,14 @@
 //! Keeps the store up to date, off the path of every call.
 //!
-//! One thread per selector owns the store from the first thing worth saving. Changes that cannot
-//! be written wait there and are tried again; calls never notice.
+//! One thread per selector works on the store, from the first thing worth saving on. Changes that
+//! cannot be written wait there and are tried again; calls never notice.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
+use crate::fork;
 use crate::selector::Shared;
 use crate::store::{Entry, Knowledge, Store, StoreError};
 
@@ -74,8 +75,8 @@ impl Keeper {
 
 /// Hands work to the store's thread.
 pub(crate) struct Saver {
-    /// The store, until its thread takes it.
-    resting: Mutex<Option<Keeper>>,
+    /// Worked on by the store's thread only; shared with it because threads do not survive a fork.
+    keeper: Arc<Mutex<Keeper>>,
     outbox: Outbox,
     requests: Mutex<Option<SyncSender<Request>>>,
     started: AtomicBool,
@@ -123,7 +124,7 @@ impl Saver {
             warned: false,
         };
         Saver {
-            resting: Mutex::new(Some(keeper)),
+            keeper: Arc::new(Mutex::new(keeper)),
             outbox,
             requests: Mutex::new(None),
             started: AtomicBool::new(false),
@@ -151,19 +152,14 @@ impl Saver {
     /// Starts the store's thread. Where no thread can be started, nothing is saved.
     pub(crate) fn start(&self, shared: Weak<Shared>) {
         let mut requests = self.requests();
-        let keeper = self
-            .resting
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .take();
-        self.started.store(true, Relaxed);
-        let Some(keeper) = keeper else {
+        if self.started.swap(true, Relaxed) {
             return; // somebody else was faster
-        };
+        }
+        let keeper = self.keeper.clone();
         let (sender, receiver) = sync_channel(MAX_REQUESTS);
         let interval = self.interval;
         let thread = std::thread::Builder::new().name("pointsman-store".to_owned());
-        match thread.spawn(move || keep(keeper, &receiver, &shared, interval)) {
+        match thread.spawn(move || keep(&keeper, &receiver, &shared, interval)) {
             Ok(_) => *requests = Some(sender),
             Err(error) => {
                 tracing::warn!(%error, "cannot start the thread that saves; nothing will be saved")
@@ -179,7 +175,11 @@ impl Saver {
     ) -> Result<T, FlushError> {
         let (answer, answered) = sync_channel(1);
         let mut request: Request = Box::new(move |keeper| drop(answer.send(work(keeper))));
-        let Some(requests) = self.requests().clone() else {
+        let requests = {
+            let _whole = fork::busy();
+            self.requests().clone()
+        };
+        let Some(requests) = requests else {
             return Err(FlushError::Deadline);
         };
         loop {
@@ -198,23 +198,48 @@ impl Saver {
             Err(_) => Err(FlushError::Deadline),
         }
     }
+
+    /// Starts over in a forked child: the thread stayed behind, and what was to be saved is the
+    /// parent's to save.
+    pub(crate) fn forked(&self) {
+        let (Ok(mut requests), Ok(mut outbox), Ok(mut keeper)) = (
+            self.requests.try_lock(),
+            self.outbox.try_lock(),
+            self.keeper.try_lock(),
+        ) else {
+            return; // cut in two: nothing will be saved
+        };
+        *outbox = Knowledge::default();
+        keeper.waiting = Knowledge::default();
+        // Never dropped: the thread at its other end may have been about to change it.
+        std::mem::forget(requests.take());
+        self.started.store(false, Relaxed);
+    }
 }
 
 /// The store's thread: requests as they come, and a save every interval.
 fn keep(
-    mut keeper: Keeper,
+    keeper: &Mutex<Keeper>,
     requests: &Receiver<Request>,
     shared: &Weak<Shared>,
     interval: Duration,
 ) {
     loop {
         match requests.recv_timeout(interval) {
-            Ok(request) => request(&mut keeper),
+            Ok(request) => {
+                let _whole = fork::busy();
+                request(&mut keeper.lock().unwrap_or_else(|e| e.into_inner()));
+            }
             Err(RecvTimeoutError::Timeout) => {
                 // Gone or going: its last change comes as a request, then the channel closes.
                 if let Some(shared) = shared.upgrade() {
+                    let whole = fork::busy();
                     shared.collect();
+                    // Not while busy: it may be the last, and asks for a save then.
+                    drop(whole);
                     drop(shared);
+                    let _whole = fork::busy();
+                    let mut keeper = keeper.lock().unwrap_or_else(|e| e.into_inner());
                     let _ = keeper.merge(); // warned about; waits for the next turn
                 }
             }
@@ -244,6 +269,11 @@ impl Checker {
         if let Err(error) = started {
             tracing::warn!(%error, "cannot start a thread to check a variant; it will not serve");
         }
+    }
+
+    /// In a forked child there is no thread that checks.
+    pub(crate) fn forked(&self) {
+        self.busy.store(false, Relaxed);
     }
 }
 

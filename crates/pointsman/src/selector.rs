@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use serde::Serialize;
 
+use crate::backend::Backend;
 use crate::builder::{SelectorBuilder, Settings};
 use crate::cell::KeyHasher;
 use crate::check::Checks;
@@ -195,6 +196,7 @@ impl Selector {
             });
         }
         shared.learn_of(settings.knowledge.entries);
+        crate::fork::register(Arc::downgrade(&shared));
         Selector { shared }
     }
 
@@ -265,6 +267,13 @@ impl Selector {
         &self.shared.calibration
     }
 
+    /// Bytes that a call may need on this backend now: what is free, less the
+    /// [reserve](SelectorBuilder::memory_reserve), read at most once a minute. `None` if nobody knows,
+    /// which means that nothing fits.
+    pub fn free_memory(&self, backend: Backend) -> Option<u64> {
+        self.shared.headroom.bytes(backend)
+    }
+
     /// Where knowledge is kept.
     pub fn store_name(&self) -> &str {
         &self.shared.store_name
@@ -273,8 +282,25 @@ impl Selector {
     /// Saves what was learned, within this time. Happens by itself every few seconds and when the
     /// last clone is dropped.
     pub fn flush(&self, within: Duration) -> Result<(), FlushError> {
-        self.shared.collect();
+        {
+            let _whole = crate::fork::busy();
+            self.shared.collect();
+        }
         self.ask(within, |keeper| keeper.merge())
+    }
+
+    /// Saves what every selector of the process has learned, within this time altogether: for a program
+    /// that ends without dropping them. The first error, after all have had their turn.
+    pub fn flush_all(within: Duration) -> Result<(), FlushError> {
+        let start = Instant::now();
+        let mut result = Ok(());
+        for shared in crate::fork::all() {
+            if shared.saver.is_started() {
+                let left = within.saturating_sub(start.elapsed());
+                result = result.and(Selector { shared }.flush(left));
+            }
+        }
+        result
     }
 
     /// Writes all knowledge of the store to one file; the number of entries.
@@ -325,6 +351,17 @@ impl Selector {
             self.teach(state);
         }
         Ok(count)
+    }
+
+    /// Forgets what this process has learned about one op, or about all, counts included. Verdicts of
+    /// checks stay known, and the store is left as it is: see [`forget`](Self::forget).
+    pub fn reset(&self, op: Option<&str>) {
+        let ops = self.shared.ops.load();
+        let meant = |state: &&Arc<OpState>| op.is_none_or(|op| *state.name == *op);
+        ops.list
+            .iter()
+            .filter(meant)
+            .for_each(|state| state.reset());
     }
 
     /// Forgets one op, or everything: in this process and in the store.
@@ -471,6 +508,15 @@ impl Shared {
         if !self.saver.is_started() {
             self.saver.start(self.me.clone());
         }
+    }
+
+    /// Starts over in a forked child. Locks that another thread held stay locked, and what is behind
+    /// them is left alone.
+    pub(crate) fn forked(&self) {
+        let ops = self.ops.load();
+        ops.list.iter().for_each(|state| state.forked());
+        self.checker.forked();
+        self.saver.forked();
     }
 
     /// Puts everything that the store does not have yet into its outbox.

@@ -545,6 +545,15 @@ impl OpState {
             .collect()
     }
 
+    /// In a forked child, what was not saved yet is the parent's to save.
+    pub(crate) fn forked(&self) {
+        if let (Ok(mut learner), Ok(mut checked)) =
+            (self.learner.try_lock(), self.checked.try_lock())
+        {
+            drop((learner.take_unsaved(), checked.take_unsaved()));
+        }
+    }
+
     /// Forgets what was learned, also what was not saved yet.
     pub(crate) fn forget(&self) {
         self.reset();

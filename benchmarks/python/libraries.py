@@ -1,0 +1,188 @@
+"""A mixed stream of calls over NumPy, Numba, JAX, PyTorch (where installed) and pointsman.ops.
+
+    python benchmarks/python/libraries.py [--calls N] [--seed N] [--json]
+
+On each call the contestants run in random order: the op, as a program would call it, and each library by
+itself, on the first calls of a shape always and later on one in four. The op starts knowing nothing, and
+its trials count. A library's time is its mean for the shape times the number of calls. The oracle takes the
+library with the lowest median for each shape. Every library compiles for every shape before the clock runs.
+"""
+
+import argparse
+import json
+import os
+import random
+import statistics
+import time
+
+os.environ.setdefault("POINTSMAN_STORE", "memory")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import numpy as np  # noqa: E402
+
+import pointsman  # noqa: E402
+from pointsman import ops  # noqa: E402
+
+
+def have(name):
+    try:
+        return __import__(name)
+    except ImportError:
+        print(f"{name} is not installed and takes no part")
+        return None
+
+
+THOROUGH, SPARSE = 8, 4
+
+
+def libraries():
+    """For each op its functions by library, and what makes its arguments."""
+    numba, jax, torch = have("numba"), have("jax"), have("torch")
+    found = {
+        "dot": {"numpy": np.dot, "ops": ops.dot},
+        "matmul": {"numpy": np.matmul, "ops": ops.matmul},
+        "exp": {"numpy": np.exp, "ops": ops.exp},
+        "gelu": {"numpy": lambda x: 0.5 * x * (1 + np.tanh(0.79788456 * (x + 0.044715 * x * x * x)))},
+    }
+    if numba:
+
+        @numba.njit(fastmath=True)
+        def dot_numba(x, y):
+            total = np.float32(0)
+            for i in range(x.size):
+                total += x[i] * y[i]
+            return total
+
+        @numba.njit(fastmath=True)
+        def exp_numba(x):
+            y = np.empty_like(x)
+            for i in range(x.size):
+                y[i] = np.exp(x[i])
+            return y
+
+        @numba.njit(fastmath=True)
+        def gelu_numba(x):
+            y = np.empty_like(x)
+            for i in range(x.size):
+                v = x[i]
+                y[i] = 0.5 * v * (1 + np.tanh(0.79788456 * (v + 0.044715 * v * v * v)))
+            return y
+
+        @numba.njit(fastmath=True)
+        def matmul_numba(a, b):
+            c = np.zeros((a.shape[0], b.shape[1]), a.dtype)
+            for i in range(a.shape[0]):
+                for k in range(a.shape[1]):
+                    for j in range(b.shape[1]):
+                        c[i, j] += a[i, k] * b[k, j]
+            return c
+
+        found["dot"]["numba"], found["exp"]["numba"] = dot_numba, exp_numba
+        found["gelu"]["numba"], found["matmul"]["numba"] = gelu_numba, matmul_numba
+    if jax:
+        import jax.numpy as jnp
+
+        def as_numpy(f):
+            f = jax.jit(f)
+            return lambda *args: np.asarray(f(*args))
+
+        found["dot"]["jax"] = as_numpy(jnp.dot)
+        found["matmul"]["jax"] = as_numpy(jnp.matmul)
+        found["exp"]["jax"] = as_numpy(jnp.exp)
+        found["gelu"]["jax"] = as_numpy(jax.nn.gelu)
+    if torch:
+        of = torch.from_numpy
+        found["dot"]["torch"] = lambda x, y: torch.dot(of(x), of(y)).item()
+        found["matmul"]["torch"] = lambda a, b: torch.matmul(of(a), of(b)).numpy()
+        found["exp"]["torch"] = lambda x: torch.exp(of(x)).numpy()
+        found["gelu"]["torch"] = lambda x: torch.nn.functional.gelu(of(x), approximate="tanh").numpy()
+    return found
+
+
+def arguments(name, size, rng):
+    """Arguments whose largest array has about so many elements."""
+    if name == "matmul":
+        n = max(int(size**0.5), 1)
+        return tuple(rng.standard_normal((n, n)).astype(np.float32) for _ in range(2))
+    count = 2 if name == "dot" else 1
+    return tuple(rng.standard_normal(size).astype(np.float32) for _ in range(count))
+
+
+def play(calls, seed):
+    rng, order = np.random.default_rng(seed), random.Random(seed)
+    selector = pointsman.Selector(store="memory", environment=False)
+    cases = []
+    for name, functions in libraries().items():
+        op = pointsman.op(functions["numpy"], name=name, selector=selector, reference="numpy")
+        for library, function in functions.items():
+            if library != "numpy":
+                op.variant(library, function, backend=library if library != "ops" else "simd")
+        most = 18 if name == "matmul" else 20
+        for size in np.unique(np.geomspace(16, 2**most, 10).astype(int)):
+            args = arguments(name, size, rng)
+            for function in functions.values():
+                function(*args)
+                function(*args)
+            cases.append((name, op, functions, args, {k: [] for k in functions}, []))
+    clock = time.perf_counter_ns
+
+    def timed(function, args):
+        start = clock()
+        function(*args)
+        return clock() - start
+
+    for _ in range(calls):
+        name, op, functions, args, alone, own = order.choice(cases)
+        contestants = [("op", op)]
+        if len(own) < THOROUGH or order.randrange(SPARSE) == 0:
+            contestants += functions.items()
+        order.shuffle(contestants)
+        for who, function in contestants:
+            (own if who == "op" else alone[who]).append(timed(function, args))
+    return cases, selector
+
+
+def total(cases):
+    """Nanoseconds of the op, of the oracle and of each library wherever it takes part."""
+    sums = {"pointsman": 0, "oracle": 0}
+    for _, _, functions, _, alone, own in cases:
+        if not own:
+            continue
+        sums["pointsman"] += sum(own)
+        means = {k: statistics.fmean(v) * len(own) for k, v in alone.items()}
+        best = min(functions, key=lambda k: statistics.median(alone[k]))
+        sums["oracle"] += means[best]
+        for library in {k for case in cases for k in case[2]}:
+            # Where a library has no variant, NumPy stands in.
+            sums[library] = sums.get(library, 0) + means.get(library, means["numpy"])
+    return sums
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("--calls", type=int, default=20_000)
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--json", action="store_true")
+    options = options.parse_args()
+    cases, _ = play(options.calls, options.seed)
+    groups = {"all": cases}
+    for case in cases:
+        groups.setdefault(case[0], []).append(case)
+    figures = {}
+    for group, members in groups.items():
+        sums = total(members)
+        figures[group] = {k: v / sums["oracle"] for k, v in sums.items()}
+    if options.json:
+        print(json.dumps(figures))
+        return
+    print(f"{options.calls} calls, {len(cases)} shapes; total time ÷ oracle")
+    for group, ratios in figures.items():
+        fixed = ", ".join(f"{k} {v:.2f}" for k, v in sorted(ratios.items()) if k not in ("pointsman", "oracle"))
+        print(f"  {group:8} pointsman {ratios['pointsman']:.3f}    always {fixed}")
+    best = min(v for k, v in figures["all"].items() if k not in ("pointsman", "oracle"))
+    met = figures["all"]["pointsman"] <= 1.05
+    print(f"bar 1.05: {'met' if met else 'missed'}; the best fixed choice takes {best:.2f}")
+
+
+if __name__ == "__main__":
+    main()

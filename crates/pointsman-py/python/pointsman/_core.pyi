@@ -1,0 +1,278 @@
+"""The native part of `pointsman`; see the package itself."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
+
+from . import ops as ops
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+__version__: str
+
+class NoVariantError(RuntimeError):
+    """No variant may serve this call."""
+
+class StoreError(RuntimeError):
+    """What was learned could not be saved, read or forgotten."""
+
+class Workload:
+    """The features of one call."""
+
+    op: str
+    memory: int
+    def __init__(
+        self,
+        op: str,
+        shape: float | Iterable[float] | None = None,
+        *,
+        dtype: Any = None,
+        requires_grad: bool = False,
+        iterative: bool = False,
+        flops: float | None = None,
+        bytes: float | None = None,
+        memory: float | None = None,
+        device: str | None = None,
+    ) -> None: ...
+    @property
+    def features(self) -> tuple[float, ...]: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def requires_grad(self) -> bool: ...
+    @property
+    def iterative(self) -> bool: ...
+    @property
+    def flops(self) -> float: ...
+    @property
+    def bytes(self) -> float: ...
+    @property
+    def device(self) -> str: ...
+
+class _Report:
+    def as_dict(self) -> dict[str, Any]: ...
+    def __getattr__(self, name: str) -> Any: ...
+
+class Explanation(_Report):
+    """Who serves a workload, and why. Prints as a table."""
+
+    op: str
+    chosen: str
+    reason: str
+    confidence: float
+    mode: str
+    policy: str
+    variants: list[dict[str, Any]]
+
+class Stats(_Report):
+    """What choosing has cost so far, and what it was worth. Prints as a table."""
+
+    op: str
+    calls: int
+    samples: int
+    trials: int
+    failures: int
+    quarantines: int
+    checks: int
+    variants: list[dict[str, Any]]
+    recent: list[dict[str, Any]]
+
+class Variant:
+    """One implementation of an op."""
+
+    name: str
+    @property
+    def backend(self) -> str: ...
+    @property
+    def requires_grad(self) -> bool: ...
+    @property
+    def function(self) -> Callable[..., Any]: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+class Plan(Generic[P, R]):
+    """An op for calls of one workload."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+class Op(Generic[P, R]):
+    """An operation with several implementations."""
+
+    __name__: str
+    __wrapped__: Callable[P, R]
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    def __get__(self, object: Any, owner: Any = None) -> Callable[..., R]: ...
+    @overload
+    def variant(
+        self,
+        name: str,
+        function: None = None,
+        *,
+        backend: str | None = None,
+        when: Callable[..., bool] | None = None,
+        requires_grad: bool = True,
+        min_size: int | None = None,
+        max_size: int | None = None,
+        dtypes: Iterable[Any] | None = None,
+        memory: float | Callable[..., float] | None = None,
+        wait: Literal["auto"] | Callable[[Any], Any] | None = "auto",
+        compiles: Literal["auto", "types", "shapes"] | None = "auto",
+        revision: int = 0,
+    ) -> Callable[[F], F]: ...
+    @overload
+    def variant(
+        self,
+        name: str,
+        function: F,
+        *,
+        backend: str | None = None,
+        when: Callable[..., bool] | None = None,
+        requires_grad: bool = True,
+        min_size: int | None = None,
+        max_size: int | None = None,
+        dtypes: Iterable[Any] | None = None,
+        memory: float | Callable[..., float] | None = None,
+        wait: Literal["auto"] | Callable[[Any], Any] | None = "auto",
+        compiles: Literal["auto", "types", "shapes"] | None = "auto",
+        revision: int = 0,
+    ) -> F: ...
+    def explain(self, *args: P.args, **kwargs: P.kwargs) -> Explanation: ...
+    def stats(self) -> Stats: ...
+    def plan(self, *args: P.args, **kwargs: P.kwargs) -> Plan[P, R]: ...
+    def workload(self, *args: P.args, **kwargs: P.kwargs) -> Workload: ...
+    def measure(self, *args: Any, repeat: int = 10, **kwargs: Any) -> dict[str, dict[str, float]]: ...
+    def reset(self) -> None: ...
+    @property
+    def variants(self) -> dict[str, Variant]: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def selector(self) -> Selector: ...
+
+@overload
+def op(function: Callable[P, R]) -> Op[P, R]: ...
+@overload
+def op(
+    function: Callable[P, R],
+    *,
+    name: str | None = None,
+    reference: str = "reference",
+    backend: str | None = None,
+    workload: Callable[..., Workload | float | Sequence[float]] | None = None,
+    selector: Selector | None = None,
+    requires_grad: bool = True,
+    check: bool | Callable[[Any, Any], bool] | None = None,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    sample: Callable[[Workload], Any] | None = None,
+    wait: Literal["auto"] | Callable[[Any], Any] | None = "auto",
+    compiles: Literal["auto", "types", "shapes"] | None = "auto",
+    revision: int = 0,
+) -> Op[P, R]: ...
+@overload
+def op(
+    function: None = None,
+    *,
+    name: str | None = None,
+    reference: str = "reference",
+    backend: str | None = None,
+    workload: Callable[..., Workload | float | Sequence[float]] | None = None,
+    selector: Selector | None = None,
+    requires_grad: bool = True,
+    check: bool | Callable[[Any, Any], bool] | None = None,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    sample: Callable[[Workload], Any] | None = None,
+    wait: Literal["auto"] | Callable[[Any], Any] | None = "auto",
+    compiles: Literal["auto", "types", "shapes"] | None = "auto",
+    revision: int = 0,
+) -> Callable[[Callable[P, R]], Op[P, R]]: ...
+
+class FakeClock:
+    """A clock that moves only when it is told to: for tests."""
+
+    def __init__(self) -> None: ...
+    def advance(self, seconds: float) -> None: ...
+
+class Decision:
+    """A choice for a caller who runs the work and reports what happened, once."""
+
+    @property
+    def backend(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def confidence(self) -> float: ...
+    @property
+    def timed(self) -> bool: ...
+    def took(self, seconds: float) -> None: ...
+    def warm_up(self) -> None: ...
+    def failed(self, why: str = ...) -> None: ...
+    def cancel(self) -> None: ...
+
+class Selector:
+    """Chooses backends, learns which are fastest, and keeps what it learned."""
+
+    learning: bool
+    def __init__(
+        self,
+        *,
+        store: str | os.PathLike[str] | None = None,
+        mode: Literal["learn", "frozen", "reference"] | None = None,
+        backends: Iterable[str] | Mapping[str, bool] | None = None,
+        policy: str | None = None,
+        budget: float | None = None,
+        seed: int | None = None,
+        memory: Callable[[str], float | None] | None = None,
+        memory_reserve: float | None = None,
+        force: str | None = None,
+        disable: str | None = None,
+        save_every: float | None = None,
+        clock: FakeClock | None = None,
+        environment: bool = True,
+    ) -> None: ...
+    def select(self, workload: Workload, preferred: str | None = None) -> str: ...
+    def decide(self, workload: Workload, preferred: str | None = None) -> Decision: ...
+    def run_with_fallback(
+        self,
+        workload: Workload,
+        functions: dict[str, Callable[..., R]],
+        *args: Any,
+        preferred: str | None = None,
+        **kwargs: Any,
+    ) -> R: ...
+    def record(self, workload: Workload, backend: str, seconds: float) -> None: ...
+    def explain(self, workload: Workload, preferred: str | None = None) -> Explanation: ...
+    def stats(self) -> list[Stats]: ...
+    def summary(self) -> dict[str, Any]: ...
+    def reset(self, op: str | None = None) -> None: ...
+    def forget(self, op: str | None = None, *, timeout: float = 5.0) -> None: ...
+    def flush(self, *, timeout: float = 5.0) -> None: ...
+    def export_to(self, path: str | os.PathLike[str], *, timeout: float = 5.0) -> int: ...
+    def import_from(self, path: str | os.PathLike[str], *, timeout: float = 5.0) -> int: ...
+    def free_memory(self, backend: str) -> int | None: ...
+    @property
+    def mode(self) -> str: ...
+    @property
+    def policy(self) -> str: ...
+    @property
+    def store(self) -> str: ...
+    @property
+    def backends(self) -> list[str]: ...
+
+def default_selector() -> Selector: ...
+def select_backend(
+    op: str,
+    shape: float | Iterable[float],
+    requires_grad: bool = False,
+    *,
+    dtype: Any = None,
+    preferred: str | None = None,
+) -> str: ...
+def before_fork() -> None: ...
+def after_fork_in_parent() -> None: ...
+def after_fork_in_child() -> None: ...
+def flush_all(seconds: float) -> None: ...

@@ -1,0 +1,41 @@
+//! Hot loops: features are computed once.
+
+use std::sync::Arc;
+
+use pointsman::Workload;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::arguments::{Arguments, Features};
+use crate::attempts::Call;
+use crate::ready::Ready;
+
+/// An op for calls of one workload: see `Op.plan`. Only call it with arguments of the same shapes,
+/// types and needs as those that it was made with.
+#[pyclass(frozen, module = "pointsman")]
+pub(crate) struct Plan {
+    pub(crate) ready: Arc<Ready>,
+    pub(crate) features: Features,
+    pub(crate) workload: Workload,
+}
+
+#[pymethods]
+impl Plan {
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.ready.run(Call {
+            arguments: Arguments { args, kwargs },
+            features: &self.features,
+            workload: &self.workload,
+            named: None,
+        })
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<pointsman.Plan for {}>", self.workload)
+    }
+}

@@ -1,0 +1,163 @@
+//! An op with all its variants, ready to be called, and step 2 of a call: who may serve it.
+
+use pointsman::{Mode, Prepared, Workload};
+use pyo3::prelude::*;
+
+use crate::arguments::Arguments;
+use crate::attempts::Call;
+use crate::check::Check;
+use crate::compiled::{self, Cold, Compiled, Jitted};
+use crate::errors::{self, NoVariantError};
+use crate::selector::Selector;
+use crate::variant::{Compiles, Variant, WhyNot};
+
+/// An op as declared so far.
+pub(crate) struct Ready {
+    pub(crate) prepared: Prepared,
+    pub(crate) variants: Vec<Py<Variant>>,
+    pub(crate) selector: Py<Selector>,
+    pub(crate) check: Option<Check>,
+    pub(crate) compiled: Compiled,
+    /// What each variant compiles, if that is to be found out.
+    pub(crate) jitted: Vec<Vec<Jitted>>,
+    all: u64,
+    without_gradient: u64,
+    limited: u64,
+    learns: bool,
+}
+
+impl Ready {
+    pub(crate) fn new(
+        py: Python<'_>,
+        name: &str,
+        selector: &Py<Selector>,
+        variants: Vec<Py<Variant>>,
+        check: Option<Check>,
+    ) -> PyResult<Self> {
+        let core = selector.get().core();
+        let candidates: Vec<_> = variants.iter().map(|v| v.get().candidate()).collect();
+        let mut prepared = core.prepare(name, &candidates).map_err(errors::value)?;
+        if check.is_some() {
+            prepared = prepared.verified();
+        }
+        let with = |holds: &dyn Fn(&Variant) -> bool| {
+            let bits = variants.iter().enumerate();
+            bits.fold(0u64, |mask, (i, v)| mask | u64::from(holds(v.get())) << i)
+        };
+        let compiled = Compiled::new(&variants);
+        let mut jitted = Vec::new();
+        for (place, variant) in variants.iter().enumerate() {
+            let found = match variant.get().declared.compiles {
+                Compiles::Auto => compiled::jitted(variant.get().function.bind(py)),
+                _ => Vec::new(),
+            };
+            if let Some(first) = found.first() {
+                compiled.is(place, first.compiles());
+            }
+            jitted.push(found);
+        }
+        Ok(Ready {
+            all: with(&|_| true),
+            without_gradient: with(&|v| !v.declared.gradient),
+            limited: with(&|v| v.is_limited()),
+            learns: core.mode() == Mode::Learn,
+            selector: selector.clone_ref(py),
+            prepared,
+            variants,
+            check,
+            compiled,
+            jitted,
+        })
+    }
+
+    /// Who may serve this call, and who has to compile for it.
+    #[inline]
+    pub(crate) fn eligible(&self, call: Call<'_, '_>) -> PyResult<(u64, Cold)> {
+        let Call {
+            arguments,
+            features,
+            workload,
+            named,
+        } = call;
+        let mut mask = named.map_or(self.all, |named| named.eligible);
+        if workload.needs_gradient() {
+            mask &= !self.without_gradient;
+        }
+        if mask & self.limited != 0 {
+            mask = self.met(mask, arguments, workload)?;
+        }
+        if !self.learns {
+            return Ok((mask, Cold::default()));
+        }
+        let mut cold = self.compiled.cold(features);
+        // The reference serves everything, compiled or not.
+        cold.refused &= !1;
+        Ok((self.without(mask, cold.refused), cold))
+    }
+
+    /// A mask less those who would have to compile, unless nobody else is left.
+    fn without(&self, mask: u64, refused: u64) -> u64 {
+        match mask & !refused {
+            0 => mask,
+            left => left,
+        }
+    }
+
+    /// Those of the mask whose limits and conditions this call meets.
+    fn met(&self, mask: u64, call: Arguments<'_, '_>, workload: &Workload) -> PyResult<u64> {
+        let (mut met, mut left) = (mask, mask & self.limited);
+        while left != 0 {
+            let place = left.trailing_zeros() as usize;
+            let variant = self.variants[place].get();
+            let why = variant.why_not(call, workload, self.prepared.selector())?;
+            if why.is_some() {
+                met &= !(1 << place);
+            }
+            left &= left - 1;
+        }
+        Ok(met)
+    }
+
+    /// Why each variant may not serve a call.
+    pub(crate) fn why_not(&self, call: Call<'_, '_>) -> PyResult<Vec<Option<String>>> {
+        let Call {
+            arguments,
+            workload,
+            ..
+        } = call;
+        let (eligible, cold) = self.eligible(call)?;
+        let mut told = Vec::with_capacity(self.variants.len());
+        for (place, variant) in self.variants.iter().enumerate() {
+            let variant = variant.get();
+            let mut why = match workload.needs_gradient() && !variant.declared.gradient {
+                true => Some(WhyNot::Gradient),
+                false => variant.why_not(arguments, workload, self.prepared.selector())?,
+            };
+            if why.is_none() && (cold.refused & !eligible) & 1 << place != 0 {
+                why = Some(WhyNot::Compiles);
+            }
+            told.push(why.map(|why| why.to_string()));
+        }
+        Ok(told)
+    }
+
+    /// The error of a call that nobody may serve.
+    #[cold]
+    pub(crate) fn nobody(&self, call: Call<'_, '_>) -> PyErr {
+        let workload = call.workload;
+        let told = match self.why_not(call) {
+            Ok(told) => told,
+            Err(error) => return error,
+        };
+        let lines = self.variants.iter().zip(told).map(|(variant, why)| {
+            let why = why.unwrap_or_else(|| "disabled, or gave wrong results".to_owned());
+            format!("{}: {why}", variant.get().name)
+        });
+        let lines: Vec<String> = lines.collect();
+        let text = format!(
+            "no variant may serve this call ({workload}): {}",
+            lines.join("; ")
+        );
+        NoVariantError::new_err(text)
+    }
+}

@@ -1,0 +1,606 @@
+//! Choosing for callers who give a workload and run the work themselves.
+
+pub(crate) mod decision;
+mod summary;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use pointsman::{Backend, Cost, Mode, Rejection, policy};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyString, PyTuple};
+
+use self::decision::Decision;
+use crate::arguments::Arguments;
+use crate::attempts::{Call, Named};
+use crate::errors::{self, NoVariantError};
+use crate::memory::Free;
+use crate::ready::Ready;
+use crate::report::{Explanation, Stats};
+use crate::variant::{self, Declared, Variant};
+use crate::workload::Workload;
+
+/// Bytes below which the host's memory is not asked for: any process has them.
+const TINY: u64 = 1 << 20;
+
+/// Groups of candidates that are kept prepared.
+const MOST_GROUPS: usize = 4096;
+
+/// A backend that a selector chooses from.
+#[derive(Clone)]
+struct Known {
+    name: String,
+    backend: Backend,
+    gradient: bool,
+}
+
+/// Candidates of one op.
+pub(crate) struct Group {
+    ready: Ready,
+    names: Vec<Py<PyString>>,
+    backends: Vec<Backend>,
+    without_gradient: u64,
+}
+
+/// Chooses backends, learns which are fastest, and keeps what it learned.
+#[pyclass(frozen, weakref, module = "pointsman")]
+pub(crate) struct Selector {
+    core: pointsman::Selector,
+    learning: AtomicBool,
+    backends: Vec<Known>,
+    groups: RwLock<HashMap<String, Arc<Group>>>,
+}
+
+/// A clock that moves only when it is told to: for tests.
+#[pyclass(frozen, module = "pointsman")]
+pub(crate) struct FakeClock {
+    core: pointsman::FakeClock,
+}
+
+#[pymethods]
+impl FakeClock {
+    #[new]
+    fn new() -> Self {
+        FakeClock {
+            core: pointsman::FakeClock::new(),
+        }
+    }
+
+    /// Moves it on by so many seconds.
+    fn advance(&self, seconds: f64) -> PyResult<()> {
+        let by = Duration::try_from_secs_f64(seconds).map_err(errors::value)?;
+        self.core.advance(by);
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl Selector {
+    #[new]
+    #[pyo3(signature = (*, store = None, mode = None, backends = None, policy = None, budget = None, seed = None, memory = None, memory_reserve = None, force = None, disable = None, save_every = None, clock = None, environment = true))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        py: Python<'_>,
+        store: Option<PathBuf>,
+        mode: Option<&str>,
+        backends: Option<Bound<'_, PyAny>>,
+        policy: Option<&str>,
+        budget: Option<f64>,
+        seed: Option<u64>,
+        memory: Option<Bound<'_, PyAny>>,
+        memory_reserve: Option<f64>,
+        force: Option<&str>,
+        disable: Option<&str>,
+        save_every: Option<f64>,
+        clock: Option<Bound<'_, FakeClock>>,
+        environment: bool,
+    ) -> PyResult<Self> {
+        crate::op::callable("memory", memory.as_ref())?;
+        let asked = memory.map(Bound::unbind);
+        let mut builder = pointsman::Selector::builder().memory(Free { asked });
+        if let Some(path) = store {
+            builder = match path.to_str() {
+                Some("memory") => builder.in_memory(),
+                _ => builder.store_file(path),
+            };
+        }
+        if let Some(mode) = mode {
+            builder = builder.mode(mode.parse::<Mode>().map_err(errors::value)?);
+        }
+        if let Some(name) = policy {
+            builder = builder.policy(policy::parse(name).map_err(errors::value)?);
+        }
+        if let Some(share) = budget {
+            builder = builder.budget(share);
+        }
+        if let Some(seed) = seed {
+            builder = builder.seed(seed);
+        }
+        if let Some(share) = memory_reserve {
+            builder = builder.memory_reserve(share);
+        }
+        if let Some(rules) = force {
+            builder = builder.force(rules);
+        }
+        if let Some(rules) = disable {
+            builder = builder.disable(rules);
+        }
+        if let Some(seconds) = save_every {
+            let every = Duration::try_from_secs_f64(seconds).map_err(errors::value)?;
+            builder = builder.save_every(every);
+        }
+        if let Some(clock) = clock {
+            builder = builder.clock(clock.get().core.clone());
+        }
+        if !environment {
+            builder = builder.ignore_environment();
+        }
+        Ok(Selector {
+            core: builder.build().map_err(errors::value)?,
+            learning: AtomicBool::new(true),
+            backends: known(py, backends)?,
+            groups: RwLock::default(),
+        })
+    }
+
+    /// The name of the backend that is fastest for this workload, as far as is known. Nothing is
+    /// tried; `preferred` serves if it may.
+    #[pyo3(signature = (workload, preferred = None))]
+    fn select(
+        slf: &Bound<'_, Self>,
+        workload: &Bound<'_, Workload>,
+        preferred: Option<&str>,
+    ) -> PyResult<Py<PyString>> {
+        let workload = workload.get();
+        let group = slf.get().group(slf, &workload.op, None)?;
+        let core = preferring(&group, workload.core, preferred)?;
+        let eligible = slf.get().eligible(&group, &core, workload.memory);
+        match group.ready.prepared.peek(&core, eligible) {
+            Some(place) => Ok(group.names[place].clone_ref(slf.py())),
+            None => Err(nobody(workload)),
+        }
+    }
+
+    /// The same for a caller who runs it and reports: now and then others are tried.
+    #[pyo3(signature = (workload, preferred = None))]
+    fn decide(
+        slf: &Bound<'_, Self>,
+        workload: &Bound<'_, Workload>,
+        preferred: Option<&str>,
+    ) -> PyResult<Decision> {
+        let workload = workload.get();
+        let group = slf.get().group(slf, &workload.op, None)?;
+        let core = preferring(&group, workload.core, preferred)?;
+        let eligible = slf.get().eligible(&group, &core, workload.memory);
+        match group.ready.prepared.choose(&core, eligible) {
+            Some(chosen) => Ok(Decision {
+                group,
+                chosen,
+                workload: core,
+                reported: AtomicBool::new(false),
+            }),
+            None => Err(nobody(workload)),
+        }
+    }
+
+    /// Runs the function of the backend that is fastest, and if it fails that of the next best.
+    ///
+    /// Each backend has a function of its own, all called with the same arguments. If all of them
+    /// fail, the first error is raised, with the others as notes.
+    #[pyo3(signature = (workload, functions, *args, preferred = None, **kwargs))]
+    fn run_with_fallback<'py>(
+        slf: &Bound<'py, Self>,
+        workload: &Bound<'py, Workload>,
+        functions: &Bound<'py, PyDict>,
+        args: &Bound<'py, PyTuple>,
+        preferred: Option<&str>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let workload = workload.get();
+        let (mut names, mut bodies) = (Vec::new(), Vec::new());
+        for (name, function) in functions {
+            names.push(name.extract::<String>()?);
+            crate::op::callable(&names[names.len() - 1], Some(&function))?;
+            bodies.push(function);
+        }
+        if names.is_empty() {
+            return Err(errors::value(
+                "no functions: give one for each backend, by name",
+            ));
+        }
+        let group = slf.get().group(slf, &workload.op, Some(&names))?;
+        let arguments = Arguments { args, kwargs };
+        let features = arguments.features();
+        let core = preferring(&group, workload.core, preferred)?;
+        let core = core.gradient(core.needs_gradient() || features.gradient);
+        let eligible = slf.get().eligible(&group, &core, workload.memory);
+        group.ready.run(Call {
+            arguments,
+            features: &features,
+            workload: &core,
+            named: Some(Named {
+                functions: &bodies,
+                eligible,
+            }),
+        })
+    }
+
+    /// Adds a measurement that the caller has made: so many seconds on this backend.
+    fn record(
+        slf: &Bound<'_, Self>,
+        workload: &Bound<'_, Workload>,
+        backend: &str,
+        seconds: f64,
+    ) -> PyResult<()> {
+        let workload = workload.get();
+        let group = slf.get().group(slf, &workload.op, None)?;
+        let place = group.place(backend)?;
+        let cost = cost_of(seconds)?;
+        if slf.get().is_learning() {
+            group.ready.prepared.observe(&workload.core, place, cost);
+        }
+        Ok(())
+    }
+
+    /// Which backend would be chosen, and why; prints as a table.
+    #[pyo3(signature = (workload, preferred = None))]
+    fn explain(
+        slf: &Bound<'_, Self>,
+        workload: &Bound<'_, Workload>,
+        preferred: Option<&str>,
+    ) -> PyResult<Explanation> {
+        let workload = workload.get();
+        let group = slf.get().group(slf, &workload.op, None)?;
+        let core = preferring(&group, workload.core, preferred)?;
+        let may = slf.get().eligible(&group, &core, workload.memory);
+        let told = group.ready.prepared.explain(&core, |place| {
+            let gradient = core.needs_gradient() && group.without_gradient & 1 << place != 0;
+            match may & 1 << place == 0 {
+                true if gradient => Some("gives no gradients".to_owned()),
+                true => Some(format!("{} bytes do not fit", workload.memory)),
+                false => None,
+            }
+        });
+        Explanation::new(slf.py(), &told)
+    }
+
+    /// Statistics of every op.
+    fn stats(&self, py: Python<'_>) -> PyResult<Vec<Stats>> {
+        self.core
+            .stats()
+            .iter()
+            .map(|stats| Stats::new(py, stats))
+            .collect()
+    }
+
+    /// Total, count, failures and average per op and backend, and the last choices.
+    fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        crate::report::plain(py, &summary::summary(&self.core.stats()))
+    }
+
+    /// Forgets what this process has learned about one op, or about all; the store is left as it is.
+    #[pyo3(signature = (op = None))]
+    fn reset(&self, op: Option<&str>) {
+        self.core.reset(op);
+    }
+
+    /// Forgets one op, or everything, in the store too.
+    #[pyo3(signature = (op = None, *, timeout = 5.0))]
+    fn forget(&self, py: Python<'_>, op: Option<&str>, timeout: f64) -> PyResult<()> {
+        let within = seconds(timeout)?;
+        py.detach(|| self.core.forget(op, within))
+            .map_err(errors::store)
+    }
+
+    /// Saves what was learned. Happens by itself every few seconds and at the end.
+    #[pyo3(signature = (*, timeout = 5.0))]
+    fn flush(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
+        let within = seconds(timeout)?;
+        py.detach(|| self.core.flush(within)).map_err(errors::store)
+    }
+
+    /// Writes all knowledge of the store to one file; the number of entries.
+    #[pyo3(signature = (path, *, timeout = 5.0))]
+    fn export_to(&self, py: Python<'_>, path: PathBuf, timeout: f64) -> PyResult<usize> {
+        let within = seconds(timeout)?;
+        py.detach(|| self.core.export_to(&path, within))
+            .map_err(errors::store)
+    }
+
+    /// Reads such a file, as the knowledge of another machine; the number of entries.
+    #[pyo3(signature = (path, *, timeout = 5.0))]
+    fn import_from(&self, py: Python<'_>, path: PathBuf, timeout: f64) -> PyResult<usize> {
+        let within = seconds(timeout)?;
+        py.detach(|| self.core.import_from(&path, within))
+            .map_err(errors::store)
+    }
+
+    /// Whether it learns from calls. When it is off, the best that is known serves.
+    #[getter]
+    fn learning(&self) -> bool {
+        self.is_learning()
+    }
+
+    #[setter]
+    fn set_learning(&self, on: bool) {
+        self.learning.store(on, Relaxed);
+    }
+
+    /// `learn`, `frozen` or `reference`.
+    #[getter]
+    fn mode(&self) -> String {
+        self.core.mode().to_string()
+    }
+
+    /// Who chooses.
+    #[getter]
+    fn policy(&self) -> &str {
+        self.core.policy()
+    }
+
+    /// Where knowledge is kept.
+    #[getter]
+    fn store(&self) -> &str {
+        self.core.store_name()
+    }
+
+    /// The backends that it chooses from.
+    #[getter]
+    fn backends(&self) -> Vec<&str> {
+        self.backends
+            .iter()
+            .map(|known| known.name.as_str())
+            .collect()
+    }
+
+    /// Bytes that a call may need on a backend now; None if nobody knows, as where there is no GPU.
+    fn free_memory(&self, backend: &str) -> PyResult<Option<u64>> {
+        Ok(self.core.free_memory(variant::backend(backend)?))
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<pointsman.Selector {} mode, store {}>",
+            self.core.mode(),
+            self.core.store_name()
+        )
+    }
+}
+
+impl Selector {
+    pub(crate) fn core(&self) -> &pointsman::Selector {
+        &self.core
+    }
+
+    #[inline]
+    pub(crate) fn is_learning(&self) -> bool {
+        self.learning.load(Relaxed)
+    }
+
+    /// The candidates of an op: these, or all backends.
+    fn group(
+        &self,
+        slf: &Bound<'_, Self>,
+        op: &str,
+        names: Option<&[String]>,
+    ) -> PyResult<Arc<Group>> {
+        let joined;
+        let key = match names {
+            None => op,
+            Some(names) => {
+                joined = format!("{op}\0{}", names.join("\0"));
+                &joined
+            }
+        };
+        let groups = self.groups.read().unwrap_or_else(|e| e.into_inner());
+        if let Some(group) = groups.get(key) {
+            return Ok(group.clone());
+        }
+        drop(groups);
+        let group = Arc::new(self.prepare(slf, op, names)?);
+        let mut groups = self.groups.write().unwrap_or_else(|e| e.into_inner());
+        if groups.len() >= MOST_GROUPS {
+            groups.clear(); // they are prepared again
+        }
+        groups.insert(key.to_owned(), group.clone());
+        Ok(group)
+    }
+
+    #[cold]
+    fn prepare(
+        &self,
+        slf: &Bound<'_, Self>,
+        op: &str,
+        names: Option<&[String]>,
+    ) -> PyResult<Group> {
+        let py = slf.py();
+        let mut members = Vec::new();
+        for name in names.unwrap_or_default() {
+            let known = self.backends.iter().find(|known| known.name == *name);
+            members.push(match known {
+                Some(known) => known.clone(),
+                None => Known::new(name, true)?,
+            });
+        }
+        if names.is_none() {
+            members.clone_from(&self.backends);
+        }
+        let variant = |known: &Known| {
+            let declared = Declared {
+                backend: known.backend,
+                gradient: known.gradient,
+                ..Declared::default()
+            };
+            Py::new(
+                py,
+                Variant {
+                    name: known.name.clone(),
+                    function: py.None(),
+                    declared,
+                },
+            )
+        };
+        let variants = members.iter().map(variant).collect::<PyResult<Vec<_>>>()?;
+        let gradients = members.iter().enumerate();
+        Ok(Group {
+            without_gradient: gradients.fold(0, |m, (i, k)| m | u64::from(!k.gradient) << i),
+            names: members
+                .iter()
+                .map(|k| PyString::intern(py, &k.name).unbind())
+                .collect(),
+            backends: members.iter().map(|k| k.backend).collect(),
+            ready: Ready::new(py, op, &slf.clone().unbind(), variants, None)?,
+        })
+    }
+
+    /// Who may serve: gradients and memory are exact, whatever was learned.
+    #[inline]
+    fn eligible(&self, group: &Group, workload: &pointsman::Workload, memory: u64) -> u64 {
+        let mut mask = u64::MAX >> (64 - group.names.len());
+        if workload.needs_gradient() {
+            mask &= !group.without_gradient;
+        }
+        let mut host = None;
+        for (place, backend) in group.backends.iter().enumerate() {
+            let free = match backend {
+                Backend::Gpu(_) => self.core.free_memory(*backend),
+                _ if memory < TINY => continue,
+                _ => *host.get_or_insert_with(|| self.core.free_memory(Backend::Scalar)),
+            };
+            // The first serves where nobody fits.
+            if place > 0 && free.is_none_or(|free| memory > free) {
+                mask &= !(1 << place);
+            }
+        }
+        mask
+    }
+}
+
+impl Known {
+    fn new(name: &str, gradient: bool) -> PyResult<Self> {
+        Ok(Known {
+            name: name.to_owned(),
+            backend: variant::backend(name)?,
+            gradient,
+        })
+    }
+}
+
+impl Group {
+    fn place(&self, backend: &str) -> PyResult<usize> {
+        let named = |v: &Py<Variant>| v.get().name == backend;
+        self.ready.variants.iter().position(named).ok_or_else(|| {
+            let names: Vec<&str> = self
+                .ready
+                .variants
+                .iter()
+                .map(|v| v.get().name.as_str())
+                .collect();
+            errors::value(format!(
+                "backend {backend:?}: valid are {}",
+                names.join(", ")
+            ))
+        })
+    }
+}
+
+/// The workload of a call that prefers a backend.
+#[inline]
+fn preferring(
+    group: &Group,
+    workload: pointsman::Workload,
+    preferred: Option<&str>,
+) -> PyResult<pointsman::Workload> {
+    match preferred {
+        None => Ok(workload),
+        Some(name) => Ok(workload.prefer(group.backends[group.place(name)?])),
+    }
+}
+
+fn nobody(workload: &Workload) -> PyErr {
+    let text = format!("no backend may serve {} {}", workload.op, workload.core);
+    NoVariantError::new_err(text)
+}
+
+/// Seconds as a cost, or why they are none.
+fn cost_of(seconds: f64) -> PyResult<Result<Cost, Rejection>> {
+    let took = Duration::try_from_secs_f64(seconds)
+        .map_err(|error| errors::value(format!("{seconds} seconds: {error}")))?;
+    Ok(Cost::from_ns(
+        u64::try_from(took.as_nanos()).unwrap_or(u64::MAX),
+    ))
+}
+
+fn seconds(timeout: f64) -> PyResult<Duration> {
+    let wrong = |error| errors::value(format!("timeout {timeout}: {error}"));
+    Duration::try_from_secs_f64(timeout).map_err(wrong)
+}
+
+/// The backends given, by name or with whether they give gradients; else those that are installed.
+fn known(py: Python<'_>, told: Option<Bound<'_, PyAny>>) -> PyResult<Vec<Known>> {
+    let gradient = |name: &str| matches!(name, "torch" | "jax") || name.starts_with("gpu");
+    let mut found = Vec::new();
+    match told {
+        None => {
+            let find = py.import("importlib.util")?.getattr("find_spec")?;
+            for name in ["numpy", "numba", "torch", "jax"] {
+                if !find.call1((name,))?.is_none() {
+                    found.push(Known::new(name, gradient(name))?);
+                }
+            }
+        }
+        Some(told) => {
+            if let Ok(told) = told.cast::<PyDict>() {
+                for (name, gradient) in told {
+                    found.push(Known::new(
+                        &name.extract::<String>()?,
+                        gradient.is_truthy()?,
+                    )?);
+                }
+            } else if told.is_instance_of::<PyString>() {
+                return Err(PyTypeError::new_err("backends: give a list of names"));
+            } else {
+                for name in told.try_iter()? {
+                    let name: String = name?.extract()?;
+                    found.push(Known::new(&name, gradient(&name))?);
+                }
+            }
+        }
+    }
+    match found.is_empty() {
+        true => Err(errors::value("no backends: give at least one")),
+        false => Ok(found),
+    }
+}
+
+/// The selector that is used where no other is given: one per process, made when it is first needed.
+#[pyfunction]
+pub(crate) fn default_selector(py: Python<'_>) -> PyResult<Py<Selector>> {
+    static DEFAULT: PyOnceLock<Py<Selector>> = PyOnceLock::new();
+    let made = DEFAULT.get_or_try_init(py, || {
+        let made = py.get_type::<Selector>().call0()?;
+        Ok::<_, PyErr>(made.cast_into::<Selector>()?.unbind())
+    })?;
+    Ok(made.clone_ref(py))
+}
+
+/// The backend that is fastest for an operation on data of this shape, by the default selector.
+#[pyfunction]
+#[pyo3(signature = (op, shape, requires_grad = false, *, dtype = None, preferred = None))]
+pub(crate) fn select_backend(
+    py: Python<'_>,
+    op: Bound<'_, PyString>,
+    shape: Bound<'_, PyAny>,
+    requires_grad: bool,
+    dtype: Option<Bound<'_, PyAny>>,
+    preferred: Option<&str>,
+) -> PyResult<Py<PyString>> {
+    let selector = default_selector(py)?;
+    let workload = Workload::of_shape(op.to_str()?, &shape, dtype.as_ref(), requires_grad)?;
+    Selector::select(selector.bind(py), &Bound::new(py, workload)?, preferred)
+}

@@ -1,0 +1,67 @@
+"""PyTorch, where it is installed."""
+
+import numpy as np
+import pytest
+
+import pointsman
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def op(selector, takes):
+    @pointsman.op(name="op", selector=selector, reference="torch")
+    def square(x):
+        takes("torch", 1e-3)()
+        return x * x
+
+    @square.variant("numpy", requires_grad=False)
+    def square_numpy(x):
+        takes("numpy", 1e-6)()
+        return torch.from_numpy(np.square(x.numpy()))
+
+    return square
+
+
+def test_tensors_give_their_features(op):
+    w = op.workload(torch.ones(3, 4, dtype=torch.float32))
+    assert (w.features, w.dtype, w.requires_grad, w.device) == ((3, 4), "f32", False, "scalar")
+    assert op.workload(torch.ones(3, dtype=torch.bfloat16)).dtype == "bf16"
+    assert op.workload(torch.ones(3, requires_grad=True)).requires_grad
+    assert op.workload(torch.nn.Parameter(torch.ones(3))).requires_grad
+    assert op.workload([torch.ones(2), torch.ones(3, requires_grad=True)]).requires_grad
+
+
+def test_gradients_are_exact_whatever_was_learned(op):
+    plain = torch.ones(100)
+    for _ in range(300):
+        op(plain)
+    assert op.explain(plain).chosen == "numpy"
+    x = torch.ones(100, requires_grad=True)
+    for _ in range(100):
+        op(x).sum().backward()
+    assert torch.equal(x.grad, torch.full((100,), 200.0))
+    assert op.explain(x).chosen == "torch"
+    assert op.stats().failures == 0
+
+
+def test_results_are_compared_across_libraries(selector, takes):
+    op = pointsman.op(lambda x: takes("n", 1e-3)() or np.sin(x), name="op", selector=selector, check=True)
+    op.variant("torch", lambda x: takes("t", 1e-6)() or torch.sin(torch.from_numpy(x)))
+    op.variant("wrong", lambda x: takes("w", 1e-9)() or torch.cos(torch.from_numpy(x)))
+    x = np.linspace(0, 1, 50)
+    for _ in range(200):
+        assert np.allclose(np.asarray(op(x)), np.sin(x))
+    told = {v["name"]: v for v in op.explain(x).variants}
+    assert told["torch"]["checked"] and told["wrong"]["quarantined"]
+
+
+def test_real_tensors_on_the_real_clock():
+    selector = pointsman.Selector(store="memory", environment=False)
+    op = pointsman.op(lambda x: x @ x, name="op", selector=selector)
+    op.variant("slow", lambda x: sum((x[:, i : i + 1] @ x[i : i + 1] for i in range(len(x))), 0 * x))
+    x = torch.eye(30)
+    for _ in range(200):
+        assert torch.equal(op(x), x)
+    assert op.explain(x).chosen == "reference"
+    assert selector.free_memory("gpu:0") is None or torch.cuda.is_available()

@@ -1,0 +1,308 @@
+//! Prepared ops: what bindings of other languages are built on.
+
+use std::time::Duration;
+
+use pointsman::store::MemoryStore;
+use pointsman::{
+    Backend, Candidate, Cost, FakeClock, Mode, Prepared, Reason, Selector, SelectorBuilder,
+    Verdict, Workload, fork,
+};
+
+fn builder(clock: &FakeClock) -> SelectorBuilder {
+    Selector::builder()
+        .ignore_environment()
+        .in_memory()
+        .clock(clock.clone())
+        .machine(pointsman::Machine::detect())
+}
+
+fn candidates() -> [Candidate; 3] {
+    [
+        Candidate::new("plain", Backend::Scalar),
+        Candidate::new("quick", Backend::Simd),
+        Candidate::new("slow", Backend::Threads),
+    ]
+}
+
+/// Microseconds of each candidate.
+const TOOK: [u64; 3] = [90, 10, 400];
+
+/// Serves one call and reports it; who served.
+fn call(op: &Prepared, clock: &FakeClock, workload: &Workload, eligible: u64) -> usize {
+    let chosen = op.choose(workload, eligible).expect("somebody may serve");
+    let run = || clock.advance(Duration::from_micros(TOOK[chosen.index()]));
+    if chosen.is_timed() {
+        let ((), cost) = op.clocked(&chosen, run);
+        op.served(&chosen, workload, cost);
+    } else {
+        op.inside(run);
+    }
+    chosen.index()
+}
+
+#[test]
+fn the_fastest_is_found_and_served_without_being_timed() {
+    let clock = FakeClock::new();
+    let selector = builder(&clock).build().unwrap();
+    let op = selector.prepare("op", &candidates()).unwrap();
+    let workload = Workload::new([1000]);
+    let served: Vec<usize> = (0..400)
+        .map(|_| call(&op, &clock, &workload, 0b111))
+        .collect();
+    assert!(served[300..].iter().filter(|i| **i == 1).count() > 95);
+    assert_eq!(op.stats().calls, 400, "every call is counted once");
+    assert_eq!(op.peek(&workload, 0b111), Some(1));
+    assert!((0..64).any(|_| !op.choose(&workload, 0b111).unwrap().is_timed()));
+    let told = op.explain(&workload, |_| None);
+    assert_eq!(
+        (told.chosen.as_str(), told.reason),
+        ("quick", Reason::Historical)
+    );
+}
+
+#[test]
+fn only_those_of_the_mask_serve_whatever_was_learned() {
+    let clock = FakeClock::new();
+    let selector = builder(&clock).build().unwrap();
+    let op = selector.prepare("op", &candidates()).unwrap();
+    let workload = Workload::new([1000]);
+    for _ in 0..300 {
+        call(&op, &clock, &workload, 0b111);
+    }
+    assert!((0..100).all(|_| call(&op, &clock, &workload, 0b100) == 2));
+    assert!((0..100).all(|_| call(&op, &clock, &workload, 0b101) != 1));
+    let disabled = builder(&clock).disable("slow").build().unwrap();
+    let op = disabled.prepare("op", &candidates()).unwrap();
+    assert!(
+        op.choose(&workload, 0b100).is_none(),
+        "nobody is not the reference"
+    );
+    assert_eq!(op.peek(&workload, 0b100), None);
+}
+
+#[test]
+fn candidates_in_another_order_keep_what_was_learned_of_them() {
+    let clock = FakeClock::new();
+    let selector = builder(&clock).build().unwrap();
+    let op = selector.prepare("op", &candidates()).unwrap();
+    let workload = Workload::new([1000]);
+    for _ in 0..300 {
+        call(&op, &clock, &workload, 0b111);
+    }
+    let [plain, quick, slow] = candidates();
+    let turned = selector.prepare("op", &[slow, plain, quick]).unwrap();
+    assert_eq!(turned.peek(&workload, 0b111), Some(2));
+    assert_eq!(turned.peek(&workload, 0b011), Some(1));
+}
+
+#[test]
+fn failures_fall_back_and_quarantine_all_but_the_reference() {
+    let clock = FakeClock::new();
+    let selector = builder(&clock).build().unwrap();
+    let op = selector.prepare("op", &candidates()).unwrap();
+    let workload = Workload::new([1000]);
+    for _ in 0..2 {
+        let chosen = op.choose(&workload, 0b010).unwrap();
+        op.failed(&chosen, &workload, "no device");
+        let next = op.fallback(&workload, 0b101).unwrap();
+        assert_eq!(next.reason(), Reason::Fallback);
+        op.served(&next, &workload, Cost::from_ns(1000));
+    }
+    let told = op.explain(&workload, |_| None);
+    assert!(told.variants[1].quarantined, "{told}");
+    assert!((0..50).all(|_| call(&op, &clock, &workload, 0b011) == 0));
+    // Only it can do what this call needs: better a failure than a wrong answer.
+    assert_eq!(op.choose(&workload, 0b010).unwrap().index(), 1);
+    for _ in 0..5 {
+        let chosen = op.choose(&workload, 0b001).unwrap();
+        op.failed(&chosen, &workload, "bad argument");
+    }
+    assert_eq!(op.choose(&workload, 0b001).unwrap().index(), 0);
+}
+
+#[test]
+fn a_call_that_was_stopped_counts_for_nothing() {
+    let clock = FakeClock::new();
+    let selector = builder(&clock).build().unwrap();
+    let op = selector.prepare("op", &candidates()).unwrap();
+    let workload = Workload::new([1000]);
+    for _ in 0..100 {
+        let chosen = op.choose(&workload, 0b111).unwrap();
+        op.cancelled(&chosen);
+    }
+    let stats = op.stats();
+    assert_eq!(
+        (stats.calls, stats.failures, stats.samples),
+        (0, 0, 0),
+        "{stats}"
+    );
+}
+
+#[test]
+fn no_memory_rules_out_the_size_and_not_the_candidate() {
+    let clock = FakeClock::new();
+    let selector = builder(&clock).build().unwrap();
+    let op = selector.prepare("op", &candidates()).unwrap();
+    let (small, large) = (Workload::new([1000]), Workload::new([1_000_000]));
+    let chosen = op.choose(&large, 0b010).unwrap();
+    op.ran_out(&chosen, &large, "full");
+    assert_ne!(op.choose(&large, 0b011).unwrap().index(), 1);
+    assert_eq!(op.choose(&small, 0b010).unwrap().index(), 1);
+}
+
+#[test]
+fn f27_what_has_to_be_checked_does_not_serve_before() {
+    let clock = FakeClock::new();
+    let selector = builder(&clock).build().unwrap();
+    let op = selector.prepare("op", &candidates()).unwrap().verified();
+    let workload = Workload::new([1000]);
+    for _ in 0..300 {
+        let chosen = op.choose(&workload, 0b111).unwrap();
+        let agreed = op.explain(&workload, |_| None).variants[chosen.index()].checked;
+        assert_eq!(agreed, Some(true), "{} serves unchecked", chosen.index());
+        if let Some(place) = chosen.to_check() {
+            let verdict = match place {
+                1 => Verdict::Disagrees("off by one".to_owned()),
+                _ => Verdict::Agrees,
+            };
+            op.judge(&workload, place, &verdict, 5);
+        }
+        let took = TOOK[chosen.index()];
+        if chosen.is_timed() {
+            op.served(&chosen, &workload, Cost::from_ns(1000 * took));
+        }
+        assert_ne!(chosen.index(), 1, "it gave a wrong result");
+    }
+    assert_eq!(op.stats().checks, 2);
+    assert!(
+        op.choose(&workload, 0b010).is_none(),
+        "no call is better than a wrong one"
+    );
+}
+
+#[test]
+fn measurements_of_the_callers_own_count() {
+    let clock = FakeClock::new();
+    let selector = builder(&clock).build().unwrap();
+    let op = selector.prepare("op", &candidates()).unwrap();
+    let workload = Workload::new([1000]);
+    for _ in 0..10 {
+        for place in 0..3 {
+            op.observe(&workload, place, Cost::from_ns(TOOK[place]));
+        }
+        op.observe(&workload, 99, Cost::from_ns(1));
+    }
+    assert_eq!(op.peek(&workload, 0b111), Some(1));
+    assert_eq!(op.stats().calls, 30);
+}
+
+#[test]
+fn what_cannot_be_prepared_is_an_error_that_says_why() {
+    let clock = FakeClock::new();
+    let selector = builder(&clock).build().unwrap();
+    let [plain, quick, _] = candidates();
+    let error = |op: &str, candidates: &[Candidate]| {
+        selector.prepare(op, candidates).unwrap_err().to_string()
+    };
+    assert!(error("op", &[]).contains("0 references"));
+    assert!(error("", &[plain.clone()]).contains("op name"));
+    assert!(error("op", &[plain.clone(), quick, plain.clone()]).contains("\"plain\""));
+    let many: Vec<Candidate> = (0..65)
+        .map(|i| Candidate::new(&i.to_string(), Backend::Scalar))
+        .collect();
+    assert!(error("op", &many).contains("64"));
+    let forced = builder(&clock).force("op=nobody").build().unwrap();
+    let error = forced.prepare("op", &candidates()).unwrap_err().to_string();
+    assert!(error.contains("plain, quick, slow"), "{error}");
+    let both = builder(&clock)
+        .force("quick")
+        .disable("quick")
+        .build()
+        .unwrap();
+    let error = both.prepare("op", &candidates()).unwrap_err().to_string();
+    assert!(error.contains("disabled"), "{error}");
+}
+
+#[test]
+fn force_preference_and_reference_mode_are_obeyed() {
+    let clock = FakeClock::new();
+    let workload = Workload::new([1000]);
+    let forced = builder(&clock).force("slow").build().unwrap();
+    let op = forced.prepare("op", &candidates()).unwrap();
+    assert!((0..50).all(|_| call(&op, &clock, &workload, 0b111) == 2));
+    assert_eq!(op.explain(&workload, |_| None).reason, Reason::Forced);
+    assert_ne!(
+        call(&op, &clock, &workload, 0b011),
+        2,
+        "not where it may not serve"
+    );
+    let reference = builder(&clock).mode(Mode::Reference).build().unwrap();
+    let op = reference.prepare("op", &candidates()).unwrap();
+    assert!((0..50).all(|_| call(&op, &clock, &workload, 0b111) == 0));
+    let selector = builder(&clock).build().unwrap();
+    let op = selector.prepare("op", &candidates()).unwrap();
+    let preferring = workload.prefer(Backend::Threads);
+    assert!((0..50).all(|_| call(&op, &clock, &preferring, 0b111) == 2));
+}
+
+#[test]
+fn reset_forgets_one_op_or_all() {
+    let clock = FakeClock::new();
+    let selector = builder(&clock).build().unwrap();
+    let workload = Workload::new([1000]);
+    let ops = ["a", "b"].map(|name| selector.prepare(name, &candidates()).unwrap());
+    let calls = || ops.each_ref().map(|op| op.stats().calls);
+    ops.iter()
+        .for_each(|op| _ = call(op, &clock, &workload, 0b111));
+    selector.reset(Some("a"));
+    assert_eq!(calls(), [0, 1]);
+    selector.reset(None);
+    assert_eq!(calls(), [0, 0]);
+}
+
+/// A fork is played here by calling what a child calls; the real one is in the tests of the Python
+/// package.
+#[test]
+fn f36_a_child_saves_what_it_learned_itself_and_nothing_twice() {
+    let (clock, store) = (FakeClock::new(), MemoryStore::new());
+    let wait = Duration::from_secs(5);
+    let selector = builder(&clock)
+        .store(store.clone())
+        .save_every(Duration::from_secs(3600))
+        .build()
+        .unwrap();
+    let op = selector.prepare("op", &candidates()).unwrap();
+    let observe = |n: usize| {
+        (0..n).for_each(|_| op.observe(&Workload::new([1000]), 0, Cost::from_ns(1000)));
+    };
+    observe(11);
+    selector.flush(wait).unwrap();
+    let saved = || {
+        let mut store = store.clone();
+        let known = pointsman::store::Store::load(&mut store).unwrap();
+        let samples = known.entries.iter().map(|e| match &e.fact {
+            pointsman::store::Fact::Costs(costs) => costs.count,
+            _ => 0,
+        });
+        samples.sum::<u64>()
+    };
+    assert_eq!(saved(), 10, "the first is warm-up");
+    observe(5);
+    fork::before();
+    fork::in_child();
+    selector.flush(wait).unwrap();
+    assert_eq!(
+        saved(),
+        10,
+        "what came before the fork is the parent's to save"
+    );
+    observe(3);
+    selector.flush(wait).unwrap();
+    assert_eq!(saved(), 13);
+    assert_eq!(op.stats().calls, 19, "what was known goes on to be known");
+    fork::before();
+    fork::in_parent();
+    observe(1);
+    Selector::flush_all(wait).unwrap();
+    assert_eq!(saved(), 14);
+}
