@@ -17,6 +17,7 @@ use crate::selector::{Mode, Selector, Shared};
 use crate::state::{Ask, Look, MAX_VARIANTS, OpState, Timed};
 use crate::stats::{OpStats, op_stats};
 use crate::thread::{self, Inside};
+use crate::trace::{self, Told, Trail};
 use crate::workload::Workload;
 
 /// A candidate of a [`Prepared`] op.
@@ -78,6 +79,7 @@ impl fmt::Debug for Prepared {
 pub struct Chosen {
     index: u8,
     timed: bool,
+    traced: bool,
     to_check: Option<u8>,
     reason: Reason,
     confidence: f64,
@@ -257,19 +259,27 @@ impl Prepared {
         let key = workload.cell_key();
         let mask = self.eligible(workload, eligible)?;
         match self.state.published(key ^ self.salt, mask) {
-            Look::Serve(choice, _) => Some(Chosen {
-                index: self.places[usize::from(choice.variant)],
-                timed: false,
-                to_check: None,
-                reason: Reason::Historical,
-                confidence: choice.confidence(),
-                key,
-                predicted: Prediction::default(),
-                best_ns: 0.0,
-                reserved_ns: 0.0,
-                weight: 1,
-                asked_ns: 0,
-            }),
+            Look::Serve(choice, n) => {
+                let mut chosen = Chosen {
+                    index: self.places[usize::from(choice.variant)],
+                    timed: false,
+                    traced: false,
+                    to_check: None,
+                    reason: self.settled_reason(choice.variant, workload),
+                    confidence: choice.confidence(),
+                    key,
+                    predicted: Prediction::default(),
+                    best_ns: 0.0,
+                    reserved_ns: 0.0,
+                    weight: 1,
+                    asked_ns: 0,
+                };
+                if trace::is_on() && self.state.gate.may_take(choice, n) {
+                    let level_ns = || self.state.level_ns(key, choice.variant);
+                    self.trace(&mut chosen, workload, choice.has_history, level_ns, None);
+                }
+                Some(chosen)
+            }
             Look::Due(choice) => self.ask(workload, key, eligible, 1 << choice.period),
             Look::Ask => self.ask(workload, key, eligible, 1),
         }
@@ -298,6 +308,17 @@ impl Prepared {
         let (mut pick, _) = self.pick(workload, key, mask, false);
         pick.reason = Reason::Fallback;
         Some(self.timed_choice(key, &pick, 1, self.shared().clock.now_ns()))
+    }
+
+    /// A span for the execution of a call, to be entered around the work; a disabled one if it is not
+    /// traced: see [`Selector::span`].
+    pub fn span(&self, chosen: &Chosen, workload: &Workload) -> tracing::Span {
+        if !chosen.traced {
+            return tracing::Span::none();
+        }
+        let candidate = &self.candidates[chosen.index()];
+        let (name, backend) = (&candidate.name, candidate.backend);
+        trace::execution(&self.state.span_names, workload, name, backend)
     }
 
     /// Runs a timed call between two readings of the clock. A time that says nothing about the
@@ -557,13 +578,63 @@ impl Prepared {
 
     #[cold]
     fn ask(&self, workload: &Workload, key: u64, places: u64, weight: u64) -> Option<Chosen> {
+        let mut trail = Trail::new(&self.state, self.shared().clock.as_ref());
+        trail.choosing();
         let asked_ns = self.shared().clock.now_ns();
         self.state.release(asked_ns);
         let mask = self.eligible(workload, places)?;
         let (pick, to_check) = self.pick(workload, key, mask, true);
         self.state.publish(key ^ self.salt, mask, &pick);
-        let chosen = self.timed_choice(key, &pick, weight, asked_ns);
-        Some(Chosen { to_check, ..chosen })
+        let mut chosen = self.timed_choice(key, &pick, weight, asked_ns);
+        chosen.to_check = to_check;
+        let expected_ns = pick.predicted.ns();
+        if trail.wants(expected_ns) {
+            let (has_history, took_ns) = (pick.predicted.samples() > 0, trail.since_asked_ns());
+            let expected = || Some(expected_ns);
+            self.trace(&mut chosen, workload, has_history, expected, Some(took_ns));
+        }
+        Some(chosen)
+    }
+
+    /// Emits the span of a choice, if the op is not hot.
+    #[cold]
+    fn trace(
+        &self,
+        chosen: &mut Chosen,
+        workload: &Workload,
+        has_history: bool,
+        predicted_ns: impl FnOnce() -> Option<f64>,
+        choice_ns: Option<u64>,
+    ) {
+        if !trace::is_wanted(&self.state, self.shared().clock.as_ref()) {
+            return;
+        }
+        let candidate = &self.candidates[chosen.index()];
+        let told = Told {
+            names: &self.state.span_names,
+            workload,
+            variant: &candidate.name,
+            backend: candidate.backend,
+            reason: chosen.reason,
+            confidence: chosen.confidence,
+            has_history,
+            predicted_ns: predicted_ns(),
+            choice_ns,
+        };
+        drop(told.selection());
+        chosen.traced = true;
+    }
+
+    /// Why a published choice serves.
+    #[inline]
+    fn settled_reason(&self, id: u8, workload: &Workload) -> Reason {
+        match self.shared().mode {
+            Mode::Reference => Reason::Reference,
+            _ if self.is_forced(id, workload) => Reason::Forced,
+            Mode::Frozen => Reason::Frozen,
+            Mode::Learn if self.shared().policy.is_some() => Reason::Policy,
+            Mode::Learn => Reason::Historical,
+        }
     }
 
     #[cold]
@@ -625,6 +696,7 @@ impl Prepared {
         Chosen {
             index: self.places[usize::from(pick.variant)],
             timed: true,
+            traced: false,
             to_check: None,
             reason: pick.reason,
             confidence: pick.confidence,

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use common::{Log, MICRO, Numbers, builder, numbers, selector, takes, truth};
 use pointsman::{
-    Backend, FakeClock, Machine, Mode, Outcome, Selector, SelectorBuilder, Workload, policy,
+    Backend, Candidate, FakeClock, Machine, Mode, Outcome, Selector, SelectorBuilder, Workload,
+    policy,
 };
 use recorder::Recorder;
 
@@ -438,4 +439,43 @@ fn who_wants_warnings_only_hears_of_no_call() {
     let subscriber = tracing_subscriber::registry().with(layer);
     tracing::subscriber::with_default(subscriber, || (0..300).for_each(|_| _ = op.run(&64)));
     assert!(recorder.spans().is_empty() && recorder.events().is_empty());
+}
+
+#[test]
+fn prepared_ops_are_traced_too() {
+    let clock = FakeClock::new();
+    let selector = selector(&clock);
+    let candidates = [
+        Candidate::new("plain", Backend::Scalar),
+        Candidate::new("fast", Backend::Gpu(0)),
+    ];
+    let op = selector.prepare("prepared", &candidates).unwrap();
+    let workload = Workload::new([64]);
+    let call = || {
+        let chosen = op.choose(&workload, 0b11).unwrap();
+        let run = || clock.advance(Duration::from_micros([900, 200][chosen.index()]));
+        op.span(&chosen, &workload).in_scope(|| {
+            let ((), cost) = op.clocked(&chosen, run);
+            if chosen.is_timed() {
+                op.served(&chosen, &workload, cost);
+            }
+        });
+    };
+    (0..300).for_each(|_| call());
+    let recorder = Recorder::new(&clock);
+    recorder.listen(|| (0..32).for_each(|_| call()));
+    let spans = recorder.spans();
+    assert_eq!(spans.len(), 64, "every slow call is traced");
+    for pair in spans.chunks(2) {
+        let [selection, execution] = pair else {
+            panic!("{pair:?}")
+        };
+        assert_eq!(selection.fields["otel.name"], "backend_selection: prepared");
+        assert_eq!(selection.fields["decision_type"], "historical");
+        assert!(is_near(&selection.fields["predicted_ns"], 200 * MICRO));
+        assert_eq!(execution.fields["otel.name"], "gpu_kernel: prepared");
+        assert_eq!(execution.fields["selected_variant"], "fast");
+        let took = execution.closed_ns.unwrap() - execution.opened_ns;
+        assert_eq!(took, 200 * MICRO);
+    }
 }
