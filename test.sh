@@ -29,11 +29,30 @@ else
     skipped="GPU tests: no Vulkan driver (apt-get install mesa-vulkan-drivers)"
     echo "SKIPPED $skipped" >&2
 fi
+# A collector of OpenTelemetry that prints what it receives, in an environment of its own.
+collector() {
+    compgen -G 'target/venv-otlp/lib/python*/site-packages/rotel/rotel-agent' >/dev/null && return
+    command -v python3 >/dev/null || return
+    if ! python3 -m venv target/venv-otlp 2>/dev/null; then # Debian packs it apart
+        [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return
+        apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv || return
+        python3 -m venv target/venv-otlp || return
+    fi
+    target/venv-otlp/bin/pip install -q rotel
+}
+if collector; then
+    export POINTSMAN_TEST_OTLP=required
+else
+    missing="OTLP end to end: no collector (python3 -m venv target/venv-otlp && target/venv-otlp/bin/pip install rotel)"
+    skipped="${skipped:+$skipped; }$missing"
+    echo "SKIPPED $missing" >&2
+fi
 cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 cargo --version
 
 # Tests use stores of their own; nothing of the user's is read or written.
+unset OTEL_EXPORTER_OTLP_ENDPOINT OTEL_EXPORTER_OTLP_PROTOCOL OTEL_SERVICE_NAME RUST_LOG
 unset POINTSMAN_FORCE POINTSMAN_DISABLE POINTSMAN_MODE POINTSMAN_POLICY POINTSMAN_SEED
 POINTSMAN_STORE=memory
 export POINTSMAN_STORE

@@ -6,11 +6,14 @@ use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
 use pointsman_benchmarks::{Kernels, Overhead, Stream};
 
+use crate::listen::Otlp;
 use crate::output::{Failure, report};
 
 #[derive(Args)]
 #[command(arg_required_else_help = false)]
 pub(crate) struct Bench {
+    #[command(flatten)]
+    pub(crate) otlp: Otlp,
     #[command(subcommand)]
     what: What,
 }

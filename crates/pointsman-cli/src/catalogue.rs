@@ -8,6 +8,7 @@ use pointsman_ops::catalogue::Entry;
 
 use crate::gpu;
 use crate::kept::Kept;
+use crate::listen;
 use crate::output::Failure;
 
 /// What overrides the choice, as the environment variables do.
@@ -45,7 +46,9 @@ impl Catalogue {
     /// Ops that learn and keep what they learn. Checks are made before a variant is measured.
     pub(crate) fn learning(steer: &Steer) -> Result<Self, Failure> {
         let builder = gpu::announce(Selector::builder()).checks(Checks::Inline);
-        Self::new(steer.apply(builder))
+        let catalogue = Self::new(steer.apply(builder))?;
+        listen::watch(&catalogue.selector);
+        Ok(catalogue)
     }
 
     /// Ops that know what the store knows. Looking neither makes nor changes one.

@@ -7,6 +7,7 @@ mod doctor;
 mod explain;
 mod gpu;
 mod kept;
+mod listen;
 mod map;
 mod output;
 pub mod replay;
@@ -14,12 +15,9 @@ mod sizes;
 mod store;
 mod tune;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
 
 pub use crate::output::Failure;
 use crate::output::{complain, print};
@@ -57,12 +55,14 @@ enum Command {
 
 /// Does what the arguments of the process ask for.
 pub fn main() -> ExitCode {
-    listen();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => return complain(&Failure::from(error)),
         Err(help) => return print(&help.to_string()),
     };
+    if let Err(failure) = listen::begin(cli.command.otlp()) {
+        return complain(&failure);
+    }
     let done = match cli.command {
         Command::Bench(bench) => bench.run(),
         Command::Doctor(doctor) => doctor.run(),
@@ -72,18 +72,18 @@ pub fn main() -> ExitCode {
         Command::Store(store) => store.run(),
         Command::Tune(tune) => tune.run(),
     };
+    listen::end();
     done.unwrap_or_else(|failure| complain(&failure))
 }
 
-/// Prints what the library warns of on standard error; `RUST_LOG` says what else.
-fn listen() {
-    let filter = EnvFilter::builder()
-        .with_default_directive(LevelFilter::WARN.into())
-        .from_env_lossy();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .without_time()
-        .init();
+impl Command {
+    /// Where spans and metrics are to be sent.
+    fn otlp(&self) -> Option<&str> {
+        match self {
+            Command::Bench(bench) => bench.otlp.url(),
+            Command::Replay(replay) => replay.otlp.url(),
+            Command::Tune(tune) => tune.otlp.url(),
+            Command::Doctor(_) | Command::Explain(_) | Command::Map(_) | Command::Store(_) => None,
+        }
+    }
 }

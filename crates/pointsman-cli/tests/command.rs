@@ -186,3 +186,37 @@ fn doctor_tells_a_good_store_from_one_that_cannot_be_used() {
     assert!(output.status.success());
     assert!(text(&output.stdout).contains("in memory"));
 }
+
+#[cfg(feature = "otlp")]
+#[test]
+fn f45_a_bad_address_of_a_collector_is_refused_in_one_line() {
+    let home = tempfile::tempdir().unwrap();
+    for url in ["localhost:4318", "ftp://localhost", ""] {
+        for command in [["tune", "dot"], ["replay", "no.csv"], ["bench", "overhead"]] {
+            let args = [command[0], command[1], "--otlp", url];
+            let output = pointsman(&args, home.path(), &[]);
+            is_refused(&output, &["--otlp", "http://HOST:PORT"]);
+        }
+    }
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+}
+
+#[cfg(feature = "otlp")]
+#[test]
+fn f43_a_collector_that_is_not_there_is_noted_and_no_failure() {
+    let home = tempfile::tempdir().unwrap();
+    let table = home.path().join("t.csv");
+    std::fs::write(&table, "x:n,t:a,t:b\n1,500000,900000\n2,500000,900000\n").unwrap();
+    let table = table.to_str().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let url = format!("http://127.0.0.1:{port}");
+    let args = ["replay", table, "--calls", "50", "--otlp", &url];
+    let output = pointsman(&args, home.path(), &[]);
+    let told = text(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("--otlp"), "{told}");
+}

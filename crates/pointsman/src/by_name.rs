@@ -94,7 +94,7 @@ impl Selector {
             let mut trail = Trail::new(state, self.shared().clock.as_ref());
             trail.choosing();
             let pick = self.pick(state, workload, key, eligible, found.first());
-            state.counters.add(pick.variant, 1);
+            state.counters.chosen(pick.variant, pick.reason);
             (ticket.id, ticket.sampled, ticket.weight) = (pick.variant, true, weight);
             (ticket.best_ns, ticket.reserved_ns) = (pick.best_ns, pick.reserved_ns);
             ticket.nested = crate::thread::nested();

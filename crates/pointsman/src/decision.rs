@@ -39,6 +39,21 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them, in order of their numbers.
+    pub(crate) const ALL: [Reason; 11] = [
+        Reason::Historical,
+        Reason::Prior,
+        Reason::Policy,
+        Reason::Trial,
+        Reason::FirstTry,
+        Reason::Forced,
+        Reason::Fallback,
+        Reason::Frozen,
+        Reason::Reference,
+        Reason::OnlyEligible,
+        Reason::Unknown,
+    ];
+
     /// Its name in spans, tables and JSON.
     pub fn name(self) -> &'static str {
         match self {

@@ -203,7 +203,7 @@ pub use plan::Plan;
 pub use prepared::{Candidate, Chosen, Prepared};
 pub use run::{Explained, Handle, Single};
 pub use save::FlushError;
-pub use selector::{Mode, Selector};
+pub use selector::{Mode, Selector, WeakSelector};
 pub use state::RecentDecision;
 pub use stats::{BackendStats, OpStats, VariantStats};
 pub use workload::{DType, Feature, MAX_CODES, MAX_FEATURES, Workload, WorkloadError};

@@ -99,6 +99,25 @@ impl fmt::Debug for Selector {
     }
 }
 
+/// A [`Selector`] for as long as somebody else has it: see [`Selector::downgrade`].
+#[derive(Clone)]
+pub struct WeakSelector(std::sync::Weak<Shared>);
+
+impl WeakSelector {
+    /// The selector, if it is still there.
+    pub fn upgrade(&self) -> Option<Selector> {
+        Some(Selector {
+            shared: self.0.upgrade()?,
+        })
+    }
+}
+
+impl fmt::Debug for WeakSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WeakSelector").finish_non_exhaustive()
+    }
+}
+
 /// The ops of a selector by name and by number.
 #[derive(Clone, Default)]
 struct Ops {
@@ -245,6 +264,20 @@ impl Selector {
             .iter()
             .map(|state| op_stats(&self.shared, state))
             .collect()
+    }
+
+    /// A reference that does not keep it alive, for those who watch it.
+    ///
+    /// ```
+    /// # let selector = pointsman::Selector::builder().in_memory().build()?;
+    /// let watched = selector.downgrade();
+    /// assert!(watched.upgrade().is_some());
+    /// drop(selector); // saves, as if nobody watched
+    /// assert!(watched.upgrade().is_none());
+    /// # Ok::<(), pointsman::BuildError>(())
+    /// ```
+    pub fn downgrade(&self) -> WeakSelector {
+        WeakSelector(self.shared.me.clone())
     }
 
     /// Mode it runs in.

@@ -61,6 +61,12 @@ pub struct OpStats {
     /// `None` while no alternative has been measured. It says nothing of variants that have not
     /// been measured there.
     pub right_share: Option<f64>,
+    /// What the choices that were not right cost beyond the best measured alternative, in nanoseconds,
+    /// estimated from the timed calls.
+    pub wrong_excess_ns: f64,
+    /// Mean confidence of the choices that are in force, by the calls of their cells; `None` while there
+    /// are none, or if another policy than [`Adaptive`](crate::policy::Adaptive) chooses.
+    pub confidence: Option<f64>,
     /// The last decisions that went through the learner, oldest first.
     pub recent: Vec<RecentDecision>,
 }
@@ -75,6 +81,9 @@ pub struct VariantStats {
     pub backend: Backend,
     /// Calls it served, exact.
     pub calls: u64,
+    /// The same by reason, those that are not 0: by the name of a [`Reason`](crate::Reason), and
+    /// `settled` for calls served by a choice that had been made before, which are most.
+    pub reasons: BTreeMap<&'static str, u64>,
     /// Accepted measurements, of this process.
     pub samples: u64,
     /// Time it spent serving in nanoseconds, estimated from the timed calls; trials are not in it.
@@ -166,10 +175,12 @@ pub(crate) fn op_stats(shared: &Shared, state: &OpState) -> OpStats {
         .zip(state.names().iter())
         .map(|(id, named)| {
             let account = tally.of(id);
+            let calls = state.calls(id);
             VariantStats {
                 name: named.name.to_string(),
                 backend: named.backend,
-                calls: state.calls(id),
+                calls,
+                reasons: reasons(state, id, calls),
                 samples: account.samples,
                 served_ns: account.served_ns,
                 trials: account.trials,
@@ -216,8 +227,21 @@ pub(crate) fn op_stats(shared: &Shared, state: &OpState) -> OpStats {
         check_ns,
         rejected: tally.rejected().clone(),
         right_share: (tally.judged > 0).then(|| tally.right as f64 / tally.judged as f64),
+        wrong_excess_ns: tally.wrong_ns,
+        confidence: learner.mean_confidence(),
         recent,
     }
+}
+
+/// Why a variant served its calls.
+fn reasons(state: &OpState, id: u8, calls: u64) -> BTreeMap<&'static str, u64> {
+    let asked = state.counters.reasons(id).map(|(r, n)| (r.name(), n));
+    let mut reasons: BTreeMap<_, _> = asked.filter(|(_, n)| *n > 0).collect();
+    let settled = calls.saturating_sub(reasons.values().sum());
+    if settled > 0 {
+        reasons.insert("settled", settled);
+    }
+    reasons
 }
 
 impl fmt::Display for OpStats {

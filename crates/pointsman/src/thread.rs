@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use crate::decision::Reason;
+
 /// Threads that have a counter shard of their own; they count with a load and a store. Those that
 /// come later share as many more, with atomic additions, which cost some 2 ns more.
 const OWN_SHARDS: usize = 16;
@@ -93,6 +95,8 @@ pub(crate) struct Counters {
     /// What calls that went through the learner add: a look that led elsewhere counts for whoever
     /// served.
     moved: [AtomicI64; 64],
+    /// Why each variant was chosen, by those who asked the learner.
+    reasons: Box<[[AtomicU64; Reason::ALL.len()]; 64]>,
 }
 
 impl Counters {
@@ -101,6 +105,9 @@ impl Counters {
         Counters {
             looks: Box::new(std::array::from_fn(shard)),
             moved: std::array::from_fn(|_| AtomicI64::new(0)),
+            reasons: Box::new(std::array::from_fn(|_| {
+                std::array::from_fn(|_| AtomicU64::new(0))
+            })),
         }
     }
 
@@ -123,6 +130,19 @@ impl Counters {
         self.moved[usize::from(variant & 63)].fetch_add(calls, Relaxed);
     }
 
+    /// Counts a call that the learner was asked about.
+    pub(crate) fn chosen(&self, variant: u8, reason: Reason) {
+        self.add(variant, 1);
+        self.reasons[usize::from(variant & 63)][reason as usize].fetch_add(1, Relaxed);
+    }
+
+    /// How often a variant was chosen for each reason.
+    pub(crate) fn reasons(&self, variant: u8) -> impl Iterator<Item = (Reason, u64)> + '_ {
+        let counts = &self.reasons[usize::from(variant & 63)];
+        let counts = counts.iter().map(|count| count.load(Relaxed));
+        Reason::ALL.into_iter().zip(counts)
+    }
+
     pub(crate) fn calls(&self, variant: u8) -> u64 {
         let at = usize::from(variant & 63);
         let looks: u64 = self.looks.iter().map(|s| s.0[at].load(Relaxed)).sum();
@@ -142,6 +162,8 @@ impl Counters {
             shard.0.iter().for_each(|count| count.store(0, Relaxed));
         }
         self.moved.iter().for_each(|count| count.store(0, Relaxed));
+        let reasons = self.reasons.iter().flatten();
+        reasons.for_each(|count| count.store(0, Relaxed));
     }
 }
 
@@ -168,6 +190,13 @@ mod tests {
             );
         }
         assert!((0..100).all(|n| is_due(n, 0)));
+    }
+
+    #[test]
+    fn reasons_are_found_by_their_numbers() {
+        for (i, reason) in Reason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, i);
+        }
     }
 
     #[test]

@@ -350,3 +350,55 @@ fn a_new_revision_does_not_rewrite_what_happened() {
     assert_eq!(count(0), (1, 1, true));
     assert_eq!(count(1), (1, 1, false));
 }
+
+#[test]
+fn calls_are_counted_by_reason_and_none_is_lost() {
+    let (clock, log) = (FakeClock::new(), Log::default());
+    let op = numbers(&selector(&clock), "op")
+        .reference("plain", Backend::Scalar, takes(&clock, &log, "plain", 900))
+        .variant("fast", Backend::Simd, takes(&clock, &log, "fast", 200))
+        .build()
+        .unwrap();
+    let plan = op.plan(Workload::new([64]));
+    for _ in 0..5_000 {
+        op.run(&64);
+        plan.run(&64);
+    }
+    let stats = op.stats();
+    for variant in &stats.variants {
+        let sum: u64 = variant.reasons.values().sum();
+        assert_eq!(sum, variant.calls, "{variant:?}");
+        let of = |reason: &str| variant.reasons.get(reason).copied().unwrap_or(0);
+        assert_eq!(of("trial"), variant.trials);
+        assert_eq!(of("first_try"), variant.first_tries);
+    }
+    let fast = of(&stats, "fast");
+    assert!(fast.reasons["settled"] > 9_000, "{fast:?}");
+    assert!(fast.reasons["historical"] > 0, "{fast:?}");
+    let confidence = stats.confidence.unwrap();
+    assert!((0.9..=1.0).contains(&confidence), "{confidence}");
+    assert_eq!(stats.wrong_excess_ns, 0.0);
+    drop(plan); // which reports what it has served
+    op.reset();
+    assert!(op.stats().variants.iter().all(|v| v.reasons.is_empty()));
+}
+
+#[test]
+fn what_a_wrong_choice_costs_is_told() {
+    let (clock, log) = (FakeClock::new(), Log::default());
+    let op = numbers(&selector(&clock), "op")
+        .reference("plain", Backend::Scalar, takes(&clock, &log, "plain", 900))
+        .variant("fast", Backend::Simd, takes(&clock, &log, "fast", 200))
+        .build()
+        .unwrap();
+    let [plain, fast] = ["plain", "fast"].map(|name| op.variant(name).unwrap());
+    for _ in 0..10 {
+        fast.measure(&64).unwrap();
+    }
+    // Warm-up, two samples that judge nothing yet, and ten calls that are 700 ns worse.
+    for _ in 0..13 {
+        plain.measure(&64).unwrap();
+    }
+    let wrong = op.stats().wrong_excess_ns;
+    assert!((wrong / 7_000.0 - 1.0).abs() < 0.2, "{wrong}");
+}

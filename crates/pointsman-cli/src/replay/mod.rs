@@ -25,6 +25,7 @@ use self::score::{Scores, Subject};
 use self::seeds::Seeds;
 use self::stream::Order;
 use self::table::Table;
+use crate::listen::{self, Otlp};
 use crate::output::{Failure, note, report};
 
 /// Most calls of a replay: some 500 MB.
@@ -63,6 +64,8 @@ pub struct Replay {
     /// Draw the time beyond the oracle's over the calls into this file, as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) otlp: Otlp,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -106,6 +109,7 @@ impl Replay {
     fn replay(&self, table: &Table, policy: &str, seed: u64) -> Result<Run, Failure> {
         let clock = FakeClock::new();
         let selector = drive::selector(policy, seed, self.budget, clock.clone())?;
+        listen::watch(&selector);
         let calls = stream::stream(
             table.cases.len(),
             self.order,

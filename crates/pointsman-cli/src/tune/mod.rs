@@ -23,6 +23,7 @@ use self::record::Record;
 use self::refused::{Lines, Refusal};
 use crate::catalogue::{Catalogue, Steer};
 use crate::gpu;
+use crate::listen::Otlp;
 use crate::map::Map;
 use crate::output::{Failure, note, report};
 use crate::sizes::Sizes;
@@ -48,6 +49,8 @@ pub(crate) struct Tune {
     /// Also write the times of one op as a table for `pointsman replay`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) otlp: Otlp,
     /// Print JSON
     #[arg(long)]
     json: bool,

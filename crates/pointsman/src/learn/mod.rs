@@ -429,6 +429,18 @@ impl Learner {
         Some(samples.level().exp())
     }
 
+    /// Mean confidence of the choices that are in force, by the calls of their cells.
+    pub(crate) fn mean_confidence(&self) -> Option<f64> {
+        if self.is_asked() {
+            return None;
+        }
+        let chosen = self.cells.iter().filter(|place| place.incumbent.is_some());
+        let (sum, calls) = chosen.fold((0.0, 0.0), |(sum, calls), place| {
+            (sum + place.sure * place.calls, calls + place.calls)
+        });
+        (calls > 0.0).then(|| sum / calls)
+    }
+
     /// Learns from a call that was timed.
     pub(crate) fn observe(&mut self, seen: &Seen<'_>) {
         self.account(seen);
@@ -591,13 +603,14 @@ impl Learner {
             .map(Samples::level)
             .reduce(f64::min);
         if let Some(best) = best {
-            let right = own.level() <= best + adaptive::NEAR;
-            self.tally.judged(right, seen.weight);
+            let wrong = own.level() > best + adaptive::NEAR;
+            let excess_ns = wrong.then(|| own.level().exp() - best.exp());
+            self.tally.judged(excess_ns, seen.weight);
             // Of what was demanded, or came after a failure, nobody said how sure they were.
             if matches!(seen.reason, Reason::Historical | Reason::Prior) {
                 self.tally
                     .of_mut(seen.variant)
-                    .state(seen.confidence, right);
+                    .state(seen.confidence, !wrong);
             }
         }
     }

@@ -15,6 +15,8 @@ pub(crate) struct Tally {
     pub(crate) drifts: u64,
     pub(crate) right: u64,
     pub(crate) judged: u64,
+    /// What choices that were not right cost beyond the best.
+    pub(crate) wrong_ns: f64,
     rejected: BTreeMap<&'static str, u64>,
 }
 
@@ -105,9 +107,13 @@ impl Tally {
         *self.rejected.entry(rejection.name()).or_default() += 1;
     }
 
-    pub(crate) fn judged(&mut self, right: bool, weight: u64) {
+    /// A choice that was right in hindsight, or cost so much more than the best.
+    pub(crate) fn judged(&mut self, excess_ns: Option<f64>, weight: u64) {
         self.judged += weight;
-        self.right += if right { weight } else { 0 };
+        match excess_ns {
+            None => self.right += weight,
+            Some(excess) => self.wrong_ns += excess * weight as f64,
+        }
     }
 
     /// Rejected measurements by reason.

@@ -558,7 +558,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
             let timed = self.timed(workload, key, pick, weight);
             let span = self.told_pick(&mut trail, workload, &pick, &failed);
             if pick.variant == self.reference {
-                self.state.counters.add(pick.variant, 1);
+                self.state.counters.chosen(pick.variant, pick.reason);
                 let (raw, cost) = self.run_reference(&timed, args, &span);
                 trail.executed(span, cost);
                 let journey = Journey::new(pick, cost, &failed, &trail);
@@ -570,7 +570,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
             drop(turn);
             match result {
                 Ok(output) => {
-                    self.state.counters.add(pick.variant, 1);
+                    self.state.counters.chosen(pick.variant, pick.reason);
                     self.state.observe(self.shared(), &timed, cost);
                     trail.executed(span, cost);
                     let journey = Journey::new(pick, cost, &failed, &trail);
