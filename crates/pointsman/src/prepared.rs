@@ -257,19 +257,10 @@ impl Prepared {
         let key = workload.cell_key();
         let mask = self.eligible(workload, eligible)?;
         match self.state.published(key ^ self.salt, mask) {
-            Look::Serve(choice) => Some(Chosen {
-                index: self.places[usize::from(choice.variant)],
-                timed: false,
-                to_check: None,
-                reason: Reason::Historical,
-                confidence: choice.confidence(),
-                key,
-                predicted: Prediction::default(),
-                best_ns: 0.0,
-                reserved_ns: 0.0,
-                weight: 1,
-                asked_ns: 0,
-            }),
+            Look::Serve(choice) => {
+                let index = self.places[usize::from(choice.variant)];
+                Some(self.untimed(index, key, choice.confidence()))
+            }
             Look::Due(choice) => self.ask(workload, key, eligible, 1 << choice.period),
             Look::Ask => self.ask(workload, key, eligible, 1),
         }
@@ -289,6 +280,13 @@ impl Prepared {
             None => self.look(workload, key, mask),
         };
         Some(self.place(id))
+    }
+
+    /// The same for a caller who reports failures only.
+    pub fn known(&self, workload: &Workload, eligible: u64) -> Option<Chosen> {
+        let index = self.peek(workload, eligible)?;
+        self.state.counters.add(self.ids[index], 1);
+        Some(self.untimed(index as u8, workload.cell_key(), 0.0))
     }
 
     /// The next to try after others have failed in this call; `eligible` is who is left.
@@ -616,6 +614,23 @@ impl Prepared {
     fn is_forced(&self, id: u8, workload: &Workload) -> bool {
         let backend = self.candidates[self.place(id)].backend;
         self.forced & 1 << id != 0 || workload.preference() == Some(backend)
+    }
+
+    #[inline]
+    fn untimed(&self, index: u8, key: u64, confidence: f64) -> Chosen {
+        Chosen {
+            index,
+            timed: false,
+            to_check: None,
+            reason: Reason::Historical,
+            confidence,
+            key,
+            predicted: Prediction::default(),
+            best_ns: 0.0,
+            reserved_ns: 0.0,
+            weight: 1,
+            asked_ns: 0,
+        }
     }
 
     fn timed_choice(&self, key: u64, pick: &Pick, weight: u64, asked_ns: u64) -> Chosen {
