@@ -81,10 +81,9 @@ fi
 if [ -x "$venv/bin/pip" ] && "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
     "$venv/bin/pip" install --quiet --disable-pip-version-check \
         numpy numba jax pytest hypothesis 'maturin>=1.9.4,<2'
-    cargo build --quiet -p pointsman-cli # whose store the tests share
     rm -rf target/wheels-py
-    # The profile of the tests above: all but the package itself is built already.
-    (cd crates/pointsman-py && "$venv/bin/maturin" build --quiet --profile test \
+    # Optimised as the tests above are, so that most of it is built already.
+    (cd crates/pointsman-py && CARGO_PROFILE_DEV_OPT_LEVEL=1 "$venv/bin/maturin" build --quiet \
         --interpreter "$venv/bin/python" --out ../../target/wheels-py)
     "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --force-reinstall target/wheels-py/*.whl
     (cd crates/pointsman-py && "$venv/bin/python" -m pytest)

@@ -57,7 +57,9 @@ impl Ready {
         let Some(chosen) = self.prepared.choose(workload, eligible) else {
             return Err(self.nobody(call));
         };
-        if chosen.is_timed() || cold.all != 0 {
+        // While somebody waits for it to be worth compiling, time is counted.
+        let compiles = cold.refused != 0 || cold.all & 1 << chosen.index() != 0;
+        if chosen.is_timed() || compiles {
             return self.attempts(call, eligible, cold, chosen, Vec::new());
         }
         let function = self.function(call, chosen.index());

@@ -211,9 +211,11 @@ impl Op {
     /// The variants by name; each can be called by itself.
     #[getter]
     fn variants<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        // Not under the lock: making a dictionary may run anything, by way of the garbage collector.
+        let list: Vec<_> = self.list().iter().map(|v| v.clone_ref(py)).collect();
         let all = PyDict::new(py);
-        for variant in self.list().iter() {
-            all.set_item(&variant.get().name, variant)?;
+        for variant in list {
+            all.set_item(&variant.get().name, &variant)?;
         }
         Ok(all)
     }

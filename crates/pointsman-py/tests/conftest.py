@@ -5,7 +5,7 @@ import pytest
 
 # Nothing of the user's is read or written.
 for name in list(os.environ):
-    if name.startswith("POINTSMAN_"):
+    if name.startswith("POINTSMAN_") and not name.startswith("POINTSMAN_TEST_"):
         del os.environ[name]
 os.environ["POINTSMAN_STORE"] = "memory"
 os.environ.setdefault("JAX_PLATFORMS", "cpu")

@@ -155,7 +155,13 @@ def test_summary_reset_and_learning(chooser):
         chooser.run_with_fallback(w, {"jax": lambda: 1, "numba": lambda: 1})
     assert chooser.summary()["total_calls"] == 50
     assert chooser.select(w) == "numba"
+    assert {chooser.decide(w).backend for _ in range(200)} == {"numba"}, "nothing is tried"
+    assert not chooser.decide(w).timed
+    chooser.reset()
+    learn(chooser, w, 50)
     chooser.learning = True
+    chooser.reset()
+    learn(chooser, w, 50)
     chooser.reset("other")
     assert chooser.summary()["total_calls"] == 50
     chooser.reset()

@@ -260,20 +260,8 @@ impl Prepared {
         let mask = self.eligible(workload, eligible)?;
         match self.state.published(key ^ self.salt, mask) {
             Look::Serve(choice, n) => {
-                let mut chosen = Chosen {
-                    index: self.places[usize::from(choice.variant)],
-                    timed: false,
-                    traced: false,
-                    to_check: None,
-                    reason: self.settled_reason(choice.variant, workload),
-                    confidence: choice.confidence(),
-                    key,
-                    predicted: Prediction::default(),
-                    best_ns: 0.0,
-                    reserved_ns: 0.0,
-                    weight: 1,
-                    asked_ns: 0,
-                };
+                let index = self.places[usize::from(choice.variant)];
+                let mut chosen = self.untimed(index, workload, choice.confidence());
                 if trace::is_on() && self.state.gate.may_take(choice, n) {
                     let level_ns = || self.state.level_ns(key, choice.variant);
                     self.trace(&mut chosen, workload, choice.has_history, level_ns, None);
@@ -299,6 +287,13 @@ impl Prepared {
             None => self.look(workload, key, mask),
         };
         Some(self.place(id))
+    }
+
+    /// The same for a caller who reports failures only.
+    pub fn known(&self, workload: &Workload, eligible: u64) -> Option<Chosen> {
+        let index = self.peek(workload, eligible)?;
+        self.state.counters.add(self.ids[index], 1);
+        Some(self.untimed(index as u8, workload, 0.0))
     }
 
     /// The next to try after others have failed in this call; `eligible` is who is left.
@@ -690,6 +685,24 @@ impl Prepared {
     fn is_forced(&self, id: u8, workload: &Workload) -> bool {
         let backend = self.candidates[self.place(id)].backend;
         self.forced & 1 << id != 0 || workload.preference() == Some(backend)
+    }
+
+    #[inline]
+    fn untimed(&self, index: u8, workload: &Workload, confidence: f64) -> Chosen {
+        Chosen {
+            index,
+            timed: false,
+            traced: false,
+            to_check: None,
+            reason: self.settled_reason(self.ids[usize::from(index)], workload),
+            confidence,
+            key: workload.cell_key(),
+            predicted: Prediction::default(),
+            best_ns: 0.0,
+            reserved_ns: 0.0,
+            weight: 1,
+            asked_ns: 0,
+        }
     }
 
     fn timed_choice(&self, key: u64, pick: &Pick, weight: u64, asked_ns: u64) -> Chosen {

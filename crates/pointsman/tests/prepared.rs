@@ -52,6 +52,9 @@ fn the_fastest_is_found_and_served_without_being_timed() {
     assert!(served[300..].iter().filter(|i| **i == 1).count() > 95);
     assert_eq!(op.stats().calls, 400, "every call is counted once");
     assert_eq!(op.peek(&workload, 0b111), Some(1));
+    let known = op.known(&workload, 0b101).unwrap();
+    assert_eq!((known.index(), known.is_timed()), (0, false));
+    assert_eq!(op.stats().calls, 401);
     assert!((0..64).any(|_| !op.choose(&workload, 0b111).unwrap().is_timed()));
     let told = op.explain(&workload, |_| None);
     assert_eq!(
@@ -187,8 +190,8 @@ fn measurements_of_the_callers_own_count() {
     let op = selector.prepare("op", &candidates()).unwrap();
     let workload = Workload::new([1000]);
     for _ in 0..10 {
-        for place in 0..3 {
-            op.observe(&workload, place, Cost::from_ns(TOOK[place]));
+        for (place, took) in TOOK.into_iter().enumerate() {
+            op.observe(&workload, place, Cost::from_ns(took));
         }
         op.observe(&workload, 99, Cost::from_ns(1));
     }
@@ -205,7 +208,7 @@ fn what_cannot_be_prepared_is_an_error_that_says_why() {
         selector.prepare(op, candidates).unwrap_err().to_string()
     };
     assert!(error("op", &[]).contains("0 references"));
-    assert!(error("", &[plain.clone()]).contains("op name"));
+    assert!(error("", std::slice::from_ref(&plain)).contains("op name"));
     assert!(error("op", &[plain.clone(), quick, plain.clone()]).contains("\"plain\""));
     let many: Vec<Candidate> = (0..65)
         .map(|i| Candidate::new(&i.to_string(), Backend::Scalar))

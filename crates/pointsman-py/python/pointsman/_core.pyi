@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import Any, final, Generic, Literal, overload, ParamSpec, TypeVar
 
 from . import ops as ops
 
-P = ParamSpec("P")
-R = TypeVar("R")
-F = TypeVar("F", bound=Callable[..., Any])
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 __version__: str
 
@@ -18,13 +18,14 @@ class NoVariantError(RuntimeError):
 class StoreError(RuntimeError):
     """What was learned could not be saved, read or forgotten."""
 
+@final
 class Workload:
     """The features of one call."""
 
     op: str
     memory: int
-    def __init__(
-        self,
+    def __new__(
+        cls,
         op: str,
         shape: float | Iterable[float] | None = None,
         *,
@@ -35,7 +36,7 @@ class Workload:
         bytes: float | None = None,
         memory: float | None = None,
         device: str | None = None,
-    ) -> None: ...
+    ) -> Workload: ...
     @property
     def features(self) -> tuple[float, ...]: ...
     @property
@@ -57,6 +58,7 @@ class _Report:
     def as_dict(self) -> dict[str, Any]: ...
     def __getattr__(self, name: str) -> Any: ...
 
+@final
 class Explanation(_Report):
     """Who serves a workload, and why. Prints as a table."""
 
@@ -68,6 +70,7 @@ class Explanation(_Report):
     policy: str
     variants: list[dict[str, Any]]
 
+@final
 class Stats(_Report):
     """What choosing has cost so far, and what it was worth. Prints as a table."""
 
@@ -81,6 +84,7 @@ class Stats(_Report):
     variants: list[dict[str, Any]]
     recent: list[dict[str, Any]]
 
+@final
 class Variant:
     """One implementation of an op."""
 
@@ -93,18 +97,20 @@ class Variant:
     def function(self) -> Callable[..., Any]: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
-class Plan(Generic[P, R]):
+@final
+class Plan(Generic[_P, _R]):
     """An op for calls of one workload."""
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
 
-class Op(Generic[P, R]):
+@final
+class Op(Generic[_P, _R]):
     """An operation with several implementations."""
 
     __name__: str
-    __wrapped__: Callable[P, R]
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
-    def __get__(self, object: Any, owner: Any = None) -> Callable[..., R]: ...
+    __wrapped__: Callable[_P, _R]
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+    def __get__(self, object: Any, owner: Any = None, /) -> Callable[..., _R]: ...
     @overload
     def variant(
         self,
@@ -121,12 +127,12 @@ class Op(Generic[P, R]):
         wait: Literal["auto"] | Callable[[Any], Any] | None = "auto",
         compiles: Literal["auto", "types", "shapes"] | None = "auto",
         revision: int = 0,
-    ) -> Callable[[F], F]: ...
+    ) -> Callable[[_F], _F]: ...
     @overload
     def variant(
         self,
         name: str,
-        function: F,
+        function: _F,
         *,
         backend: str | None = None,
         when: Callable[..., bool] | None = None,
@@ -138,11 +144,11 @@ class Op(Generic[P, R]):
         wait: Literal["auto"] | Callable[[Any], Any] | None = "auto",
         compiles: Literal["auto", "types", "shapes"] | None = "auto",
         revision: int = 0,
-    ) -> F: ...
-    def explain(self, *args: P.args, **kwargs: P.kwargs) -> Explanation: ...
+    ) -> _F: ...
+    def explain(self, *args: _P.args, **kwargs: _P.kwargs) -> Explanation: ...
     def stats(self) -> Stats: ...
-    def plan(self, *args: P.args, **kwargs: P.kwargs) -> Plan[P, R]: ...
-    def workload(self, *args: P.args, **kwargs: P.kwargs) -> Workload: ...
+    def plan(self, *args: _P.args, **kwargs: _P.kwargs) -> Plan[_P, _R]: ...
+    def workload(self, *args: _P.args, **kwargs: _P.kwargs) -> Workload: ...
     def measure(self, *args: Any, repeat: int = 10, **kwargs: Any) -> dict[str, dict[str, float]]: ...
     def reset(self) -> None: ...
     @property
@@ -153,10 +159,10 @@ class Op(Generic[P, R]):
     def selector(self) -> Selector: ...
 
 @overload
-def op(function: Callable[P, R]) -> Op[P, R]: ...
+def op(function: Callable[_P, _R]) -> Op[_P, _R]: ...
 @overload
 def op(
-    function: Callable[P, R],
+    function: Callable[_P, _R],
     *,
     name: str | None = None,
     reference: str = "reference",
@@ -171,7 +177,7 @@ def op(
     wait: Literal["auto"] | Callable[[Any], Any] | None = "auto",
     compiles: Literal["auto", "types", "shapes"] | None = "auto",
     revision: int = 0,
-) -> Op[P, R]: ...
+) -> Op[_P, _R]: ...
 @overload
 def op(
     function: None = None,
@@ -189,14 +195,16 @@ def op(
     wait: Literal["auto"] | Callable[[Any], Any] | None = "auto",
     compiles: Literal["auto", "types", "shapes"] | None = "auto",
     revision: int = 0,
-) -> Callable[[Callable[P, R]], Op[P, R]]: ...
+) -> Callable[[Callable[_P, _R]], Op[_P, _R]]: ...
 
+@final
 class FakeClock:
     """A clock that moves only when it is told to: for tests."""
 
-    def __init__(self) -> None: ...
+    def __new__(cls) -> FakeClock: ...
     def advance(self, seconds: float) -> None: ...
 
+@final
 class Decision:
     """A choice for a caller who runs the work and reports what happened, once."""
 
@@ -213,12 +221,13 @@ class Decision:
     def failed(self, why: str = ...) -> None: ...
     def cancel(self) -> None: ...
 
+@final
 class Selector:
     """Chooses backends, learns which are fastest, and keeps what it learned."""
 
     learning: bool
-    def __init__(
-        self,
+    def __new__(
+        cls,
         *,
         store: str | os.PathLike[str] | None = None,
         mode: Literal["learn", "frozen", "reference"] | None = None,
@@ -233,17 +242,17 @@ class Selector:
         save_every: float | None = None,
         clock: FakeClock | None = None,
         environment: bool = True,
-    ) -> None: ...
+    ) -> Selector: ...
     def select(self, workload: Workload, preferred: str | None = None) -> str: ...
     def decide(self, workload: Workload, preferred: str | None = None) -> Decision: ...
     def run_with_fallback(
         self,
         workload: Workload,
-        functions: dict[str, Callable[..., R]],
+        functions: dict[str, Callable[..., _R]],
         *args: Any,
         preferred: str | None = None,
         **kwargs: Any,
-    ) -> R: ...
+    ) -> _R: ...
     def record(self, workload: Workload, backend: str, seconds: float) -> None: ...
     def explain(self, workload: Workload, preferred: str | None = None) -> Explanation: ...
     def stats(self) -> list[Stats]: ...

@@ -166,7 +166,8 @@ impl Selector {
         }
     }
 
-    /// The same for a caller who runs it and reports: now and then others are tried.
+    /// The same for a caller who runs it and reports: now and then others are tried, unless learning
+    /// is off.
     #[pyo3(signature = (workload, preferred = None))]
     fn decide(
         slf: &Bound<'_, Self>,
@@ -177,7 +178,12 @@ impl Selector {
         let group = slf.get().group(slf, &workload.op, None)?;
         let core = preferring(&group, workload.core, preferred)?;
         let eligible = slf.get().eligible(&group, &core, workload.memory);
-        match group.ready.prepared.choose(&core, eligible) {
+        let prepared = &group.ready.prepared;
+        let chosen = match slf.get().is_learning() {
+            true => prepared.choose(&core, eligible),
+            false => prepared.known(&core, eligible),
+        };
+        match chosen {
             Some(chosen) => Ok(Decision {
                 group,
                 chosen,
