@@ -29,6 +29,16 @@ else
     skipped="GPU tests: no Vulkan driver (apt-get install mesa-vulkan-drivers)"
     echo "SKIPPED $skipped" >&2
 fi
+# A browser looks at the page that `pointsman report` writes.
+if command -v chromium >/dev/null || command -v google-chrome >/dev/null; then
+    export POINTSMAN_TEST_BROWSER=required
+elif [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null &&
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; then
+    export POINTSMAN_TEST_BROWSER=required
+else
+    skipped="${skipped:+$skipped; }browser tests: no Chromium (apt-get install chromium)"
+    echo "SKIPPED ${skipped##*; }" >&2
+fi
 cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 cargo --version
