@@ -74,6 +74,10 @@ fn the_page_shows_what_the_store_holds_and_needs_nothing_else() {
             "{name}: {found}, {expected}"
         );
     }
+    // By name, nobody says which variant is the reference, nor where it runs.
+    assert_eq!(own["variants"][0]["reference"], Value::Null);
+    assert_eq!(own["variants"][0]["backend"], Value::Null);
+    assert_eq!(data["totals"]["over_reference"], Value::Null);
     let off: Vec<_> = op(&data, "own_matmul")["cells"]
         .as_array()
         .unwrap()

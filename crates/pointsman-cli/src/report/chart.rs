@@ -366,9 +366,16 @@ fn ticks(out: &mut String, op: &Op, x: &Scale) {
         let label = short(label, 22);
         let at = x.at(*extent);
         let minor = if i % 2 == 1 { " minor" } else { "" };
+        // Letters are larger on a narrow screen.
+        let half = label.chars().count() as f64 * 1.45 * LETTER / 2.0;
+        let (place, side) = match at {
+            at if at < half => (2.0, " first"),
+            at if at + half > RIGHT + 6.0 => (RIGHT + 6.0, " last"),
+            at => (at, ""),
+        };
         let _ = writeln!(
             out,
-            r#"<path class="tick" d="M{at:.1} {:.1}v4"/><text class="x{minor}" x="{at:.1}" y="{TICKS}">{}</text>"#,
+            r#"<path class="tick" d="M{at:.1} {:.1}v4"/><text class="x{minor}{side}" x="{place:.1}" y="{TICKS}">{}</text>"#,
             STRIP + THICK + 1.0,
             escape(&label)
         );

@@ -232,7 +232,7 @@ impl Op {
             in_this_build: source.in_this_build,
             without_gpus: false,
             line: source.line.as_ref().map_or(String::new(), |l| l.describe()),
-            variants: variants(known, &curve),
+            variants: variants(known, &curve, source.in_this_build),
             worth: Worth::new(&rows),
             stated: confidence::stated(accounts),
             held_out: confidence::held_out(name, known, &measured, predict),
@@ -262,12 +262,14 @@ impl Op {
     }
 }
 
-fn variants(known: &Known<'_>, curve: &Curve) -> Vec<Variant> {
+/// Of ops by name, nobody says where variants run nor which is the reference.
+fn variants(known: &Known<'_>, curve: &Curve, in_this_build: bool) -> Vec<Variant> {
     let mut variants: Vec<Variant> = known
         .variants()
         .into_iter()
         .map(|name| {
             let told = curve.told.iter().find(|(n, _, _)| n == name);
+            let told = told.filter(|_| in_this_build);
             let mut variant = Variant {
                 name: name.to_owned(),
                 backend: told.map(|(_, backend, _)| backend.clone()),

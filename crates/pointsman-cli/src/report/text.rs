@@ -29,14 +29,13 @@ pub(super) fn short(name: &str, most: usize) -> String {
     cut
 }
 
-/// Three significant digits at most.
+/// Three significant digits, or all before the point.
 fn digits(value: f64) -> String {
-    let places = match value {
-        v if v < 9.995 => 2,
-        v if v < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.places$}")
+    match value {
+        v if v < 9.995 => format!("{v:.2}"),
+        v if v < 99.95 => format!("{v:.1}"),
+        v => count(v.round() as u64),
+    }
 }
 
 /// Nanoseconds in the unit that suits them.
