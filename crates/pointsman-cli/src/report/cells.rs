@@ -94,6 +94,8 @@ pub(super) struct Measured {
     /// A workload from its middle.
     pub(super) workload: Workload,
     pub(super) extent: f64,
+    /// The extent at which it begins: that of the powers of two that tuning goes through.
+    pub(super) begin: f64,
     pub(super) flops: f64,
     pub(super) bytes: f64,
     /// By variant.
@@ -103,9 +105,11 @@ pub(super) struct Measured {
 impl Measured {
     fn new(cell: Cell) -> Self {
         let workload = cell.workload();
+        let lowest: Vec<f64> = cell.ranges().map(|(from, _)| from).collect();
         Measured {
             cell,
             extent: extent(workload.features()),
+            begin: extent(&lowest),
             workload,
             flops: 0.0,
             bytes: 0.0,

@@ -367,7 +367,7 @@ fn ticks(out: &mut String, op: &Op, x: &Scale) {
         let at = x.at(*extent);
         let minor = if i % 2 == 1 { " minor" } else { "" };
         // Letters are larger on a narrow screen.
-        let half = label.chars().count() as f64 * 1.45 * LETTER / 2.0;
+        let half = label.chars().count() as f64 * 1.7 * LETTER / 2.0;
         let (place, side) = match at {
             at if at < half => (2.0, " first"),
             at if at + half > RIGHT + 6.0 => (RIGHT + 6.0, " last"),

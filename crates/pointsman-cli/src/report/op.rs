@@ -114,6 +114,7 @@ impl Spent {
 pub(super) struct Row {
     /// What it spans.
     pub(super) cell: String,
+    /// Where it begins.
     pub(super) extent: f64,
     /// Whether it lies on the line of the curves.
     pub(super) on_line: bool,
@@ -319,8 +320,7 @@ impl Curve {
             return Ok(Curve::default());
         };
         // From the first size that the smallest cell holds.
-        let lowest: Vec<f64> = first.cell.ranges().map(|(from, _)| from).collect();
-        let mut sizes = line.sizes(extent(&lowest), last.extent, PER_OCTAVE)?;
+        let mut sizes = line.sizes(first.begin, last.extent, PER_OCTAVE)?;
         if sizes.is_empty() {
             sizes = vec![first.extent.round().clamp(1.0, 1e15) as usize];
         }
@@ -397,7 +397,7 @@ impl Row {
         let told = told.filter(|_| cell.times.len() > 1);
         Row {
             cell: text::ranges(cell.cell.ranges()),
-            extent: cell.extent,
+            extent: cell.begin,
             on_line,
             chosen: told.map(|t| t.chosen.clone()),
             confidence: told.map_or(0.0, |t| t.confidence),

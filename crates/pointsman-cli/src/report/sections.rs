@@ -379,7 +379,7 @@ pub(super) fn elsewhere(report: &Report) -> Option<String> {
 /// What the charts rest on.
 pub(super) fn rests() -> String {
     r#"<section id="rests"><h2>What this rests on</h2><ul class="plain">
-<li><b>Points</b> are the store's: of each variant in each cell the median of the last nine measurements at most, a thin line from the least to the largest of them. A cell spans up to 12.5 % in each feature; points are drawn in its middle.</li>
+<li><b>Points</b> are the store's: of each variant in each cell the median of the last nine measurements at most, a thin line from the least to the largest of them. A cell spans up to 12.5 % in each feature; points are drawn where it begins, which is where powers of two are.</li>
 <li><b>Lines</b> are what a program would predict now from this store, the area one standard deviation down and up. They break where a variant may not serve. Rings mark where another variant is expected to take over.</li>
 <li><b>Instead of choosing</b> compares medians of the same measurements that the choices rest on; a fresh measurement would be a little less kind to the choice.</li>
 <li>Old measurements count for less as time passes; points do not show that, predictions in programs do.</li></ul></section>"#
