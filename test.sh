@@ -6,46 +6,55 @@ cd "$(dirname "$0")"
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 
 say "tools"
+# Installs packages of Debian, where that can be done.
+apt() {
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null &&
+        apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@"
+}
+skipped=""
+skip() {
+    skipped="${skipped:+$skipped; }$*"
+    echo "SKIPPED $*" >&2
+}
 if ! command -v cargo >/dev/null; then
     echo "cargo is missing: install Rust 1.89 or newer (https://rustup.rs)" >&2
     exit 1
 fi
-if ! command -v cc >/dev/null; then # for SQLite, which is built from source
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        apt-get update -qq && apt-get install -y -qq --no-install-recommends build-essential
-    else
-        echo "a C compiler is missing: install gcc or clang" >&2
-        exit 1
-    fi
+if ! command -v cc >/dev/null && ! apt build-essential; then # for SQLite, which is built from source
+    echo "a C compiler is missing: install gcc or clang" >&2
+    exit 1
 fi
-skipped=""
 # Mesa's driver that computes on the CPU is a GPU for tests, wherever they run.
-if compgen -G '/usr/share/vulkan/icd.d/lvp_icd*.json' >/dev/null; then
-    export POINTSMAN_TEST_GPU=required
-elif [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null &&
-    apt-get update -qq && apt-get install -y -qq --no-install-recommends mesa-vulkan-drivers; then
+if compgen -G '/usr/share/vulkan/icd.d/lvp_icd*.json' >/dev/null || apt mesa-vulkan-drivers; then
     export POINTSMAN_TEST_GPU=required
 else
-    skipped="GPU tests: no Vulkan driver (apt-get install mesa-vulkan-drivers)"
-    echo "SKIPPED $skipped" >&2
+    skip "GPU tests: no Vulkan driver (apt-get install mesa-vulkan-drivers)"
 fi
-# A collector of OpenTelemetry that prints what it receives, in an environment of its own.
-collector() {
-    compgen -G 'target/venv-otlp/lib/python*/site-packages/rotel/rotel-agent' >/dev/null && return
-    command -v python3 >/dev/null || return
-    if ! python3 -m venv target/venv-otlp 2>/dev/null; then # Debian packs it apart
-        [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return
-        apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv || return
-        python3 -m venv target/venv-otlp || return
-    fi
-    target/venv-otlp/bin/pip install -q rotel
+# A browser looks at the page that `pointsman report` writes.
+if command -v chromium >/dev/null || command -v google-chrome >/dev/null || apt chromium; then
+    export POINTSMAN_TEST_BROWSER=required
+else
+    skip "browser tests: no Chromium (apt-get install chromium)"
+fi
+# Chromium brings a second driver that computes on the CPU.
+swiftshader=/usr/lib/chromium/vk_swiftshader_icd.json
+if [ -e "$swiftshader" ] && [ -n "${POINTSMAN_TEST_GPU:-}" ]; then
+    export POINTSMAN_TEST_SWIFTSHADER=$swiftshader
+else
+    skip "two GPUs of different makers: no SwiftShader beside Mesa's driver (apt-get install chromium)"
+fi
+# An environment for Python packages, which Debian packs apart.
+environment() {
+    [ -x "$1/bin/pip" ] && return
+    python3 -m venv "$1" 2>/dev/null && return
+    apt python3 python3-venv && python3 -m venv "$1"
 }
-if collector; then
+# A collector of OpenTelemetry that prints what it receives.
+if compgen -G 'target/venv-otlp/lib/python*/site-packages/rotel/rotel-agent' >/dev/null ||
+    { environment target/venv-otlp && target/venv-otlp/bin/pip install --quiet --disable-pip-version-check rotel; }; then
     export POINTSMAN_TEST_OTLP=required
 else
-    missing="OTLP end to end: no collector (python3 -m venv target/venv-otlp && target/venv-otlp/bin/pip install rotel)"
-    skipped="${skipped:+$skipped; }$missing"
-    echo "SKIPPED $missing" >&2
+    skip "OTLP end to end: no collector (python3 -m venv target/venv-otlp && target/venv-otlp/bin/pip install rotel)"
 fi
 cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
@@ -73,12 +82,7 @@ cargo test --workspace --doc --quiet
 say "Python package"
 # Its environment is kept in target/: the second run installs nothing.
 venv=$PWD/target/venv-py
-if [ ! -x "$venv/bin/pip" ] && ! python3 -m venv "$venv" 2>/dev/null &&
-    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    apt-get update -qq && apt-get install -y -qq --no-install-recommends python3 python3-venv
-    python3 -m venv "$venv"
-fi
-if [ -x "$venv/bin/pip" ] && "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
+if environment "$venv" && "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
     "$venv/bin/pip" install --quiet --disable-pip-version-check \
         numpy numba jax pytest hypothesis 'maturin>=1.9.4,<2'
     rm -rf target/wheels-py
@@ -88,12 +92,10 @@ if [ -x "$venv/bin/pip" ] && "$venv/bin/python" -c 'import sys; sys.exit(sys.ver
     "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --force-reinstall target/wheels-py/*.whl
     (cd crates/pointsman-py && "$venv/bin/python" -m pytest)
     if ! "$venv/bin/python" -c 'import torch' 2>/dev/null; then
-        skipped="${skipped:+$skipped; }PyTorch tests: it is not installed (target/venv-py/bin/pip install torch)"
-        echo "SKIPPED ${skipped##*; }" >&2
+        skip "PyTorch tests: it is not installed (target/venv-py/bin/pip install torch)"
     fi
 else
-    skipped="${skipped:+$skipped; }Python package: no Python 3.10 or newer with venv"
-    echo "SKIPPED ${skipped##*; }" >&2
+    skip "Python package: no Python 3.10 or newer with venv"
 fi
 
 say "documentation"
@@ -109,8 +111,7 @@ if cargo deny --version >/dev/null 2>&1; then
     # No advisories: they come from GitHub and change while we do not.
     cargo deny --locked check bans licenses sources
 else
-    skipped="${skipped:+$skipped; }dependencies: cargo-deny is not installed (cargo install --locked cargo-deny)"
-    echo "SKIPPED ${skipped##*; }" >&2
+    skip "dependencies: cargo-deny is not installed (cargo install --locked cargo-deny)"
 fi
 
 if [ -n "$skipped" ]; then

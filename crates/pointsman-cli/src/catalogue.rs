@@ -1,7 +1,7 @@
 //! The ops by the names people give them, on a selector that they may steer.
 
 use clap::Args;
-use pointsman::store::{MemoryStore, Store as _};
+use pointsman::store::{Knowledge, MemoryStore, Store as _};
 use pointsman::{BuildError, Checks, Mode, Selector, SelectorBuilder};
 use pointsman_ops::Ops;
 use pointsman_ops::catalogue::Entry;
@@ -53,9 +53,13 @@ impl Catalogue {
 
     /// Ops that know what the store knows. Looking neither makes nor changes one.
     pub(crate) fn looking(steer: &Steer) -> Result<Self, Failure> {
-        let known = Kept::look().knowledge()?;
+        Self::knowing(&Kept::look().knowledge()?, steer)
+    }
+
+    /// Ops that know this.
+    pub(crate) fn knowing(known: &Knowledge, steer: &Steer) -> Result<Self, Failure> {
         let mut memory = MemoryStore::new().with_limit(known.entries.len().max(1));
-        memory.merge(&known).map_err(Failure::new)?;
+        memory.merge(known).map_err(Failure::new)?;
         let builder = gpu::announce(Selector::builder());
         // Or all there is to say of GPUs is that kernels are being compiled, as the process ends.
         gpu::prepare(|_| {});

@@ -11,6 +11,7 @@ mod listen;
 mod map;
 mod output;
 pub mod replay;
+mod report;
 mod sizes;
 mod store;
 mod tune;
@@ -47,6 +48,8 @@ enum Command {
     Map(map::Command),
     /// Replay policies on timing tables and compare them with an oracle
     Replay(replay::Replay),
+    /// Write what is known as one page, or serve it while programs learn
+    Report(report::Command),
     /// Look after what was learned
     Store(store::Store),
     /// Measure every variant of every op on this machine, and keep what was learned
@@ -69,6 +72,7 @@ pub fn main() -> ExitCode {
         Command::Explain(explain) => explain.run(),
         Command::Map(map) => map.run(),
         Command::Replay(replay) => replay.run(),
+        Command::Report(report) => report.run(),
         Command::Store(store) => store.run(),
         Command::Tune(tune) => tune.run(),
     };

@@ -309,6 +309,7 @@ fn f05_what_the_first_format_held_is_kept() {
         assert!(SqliteStore::examine(&path).unwrap().is_empty());
         let mut store = SqliteStore::open(&path).unwrap();
         assert_eq!(store.load().unwrap(), sample());
+        assert_eq!(version(&db).unwrap(), 1, "looking changes nothing");
         let entries = vec![account("dot_f32", 7)];
         store
             .merge(&Knowledge {

@@ -130,45 +130,67 @@ fn backend_of(told: &Explanation) -> Backend {
 /// Who serves between the points: where two neighbours differ, the size from which on the second
 /// serves is found by halving.
 fn spans(entry: &dyn Entry, points: &[(usize, Explanation)]) -> Result<Vec<Span>, String> {
-    let mut spans: Vec<Span> = Vec::new();
-    for (size, told) in points {
-        match spans.last_mut() {
-            Some(last) if last.variant == told.chosen => {
+    let chosen = |size| Ok(entry.explain(&entry.of_size(size))?.chosen);
+    let points: Vec<(usize, &str)> = points.iter().map(|(s, t)| (*s, &*t.chosen)).collect();
+    let mut spans = Vec::new();
+    for run in runs(&points, chosen)? {
+        let told = entry.explain(&entry.of_size(run.known))?;
+        spans.push(Span {
+            from: run.from,
+            to: run.to,
+            from_shape: entry.of_size(run.from),
+            to_shape: entry.of_size(run.to),
+            variant: run.variant,
+            backend: backend_of(&told),
+        });
+    }
+    Ok(spans)
+}
+
+/// Sizes that one variant serves.
+pub(crate) struct Run {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    /// A point among them.
+    known: usize,
+    pub(crate) variant: String,
+}
+
+/// The runs of sizes that one variant serves, from who serves at some sizes and who would at any.
+pub(crate) fn runs(
+    points: &[(usize, &str)],
+    chosen: impl Fn(usize) -> Result<String, String>,
+) -> Result<Vec<Run>, String> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (size, variant) in points {
+        let from = match runs.last_mut() {
+            Some(last) if last.variant == *variant => {
                 last.to = *size;
-                last.to_shape = entry.of_size(*size);
                 continue;
             }
             Some(last) => {
                 let (mut below, mut from) = (last.to, *size);
                 while from - below > 1 {
                     let middle = below + (from - below) / 2;
-                    if entry.explain(&entry.of_size(middle))?.chosen == told.chosen {
+                    if chosen(middle)? == *variant {
                         from = middle;
                     } else {
                         below = middle;
                     }
                 }
                 last.to = from - 1;
-                last.to_shape = entry.of_size(from - 1);
-                spans.push(Span::new(entry, from, *size, told));
+                from
             }
-            None => spans.push(Span::new(entry, *size, *size, told)),
-        }
-    }
-    Ok(spans)
-}
-
-impl Span {
-    fn new(entry: &dyn Entry, from: usize, to: usize, told: &Explanation) -> Self {
-        Span {
+            None => *size,
+        };
+        runs.push(Run {
             from,
-            to,
-            from_shape: entry.of_size(from),
-            to_shape: entry.of_size(to),
-            variant: told.chosen.clone(),
-            backend: backend_of(told),
-        }
+            to: *size,
+            known: *size,
+            variant: (*variant).to_owned(),
+        });
     }
+    Ok(runs)
 }
 
 /// How many times longer others take than the choice: geometric mean over the points. A point where

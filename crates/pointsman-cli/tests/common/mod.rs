@@ -1,6 +1,8 @@
 //! Running the command in tests.
 #![allow(dead_code, reason = "each test uses some of it")]
 
+pub(crate) mod known;
+
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -61,10 +61,6 @@ pub(crate) fn tenth(confidence: f64) -> usize {
 const NUMBERS: usize = 9 + 3 * TENTHS;
 
 impl Account {
-    /// Bytes of an encoded account.
-    #[cfg(test)]
-    pub(super) const ENCODED: usize = 8 * NUMBERS;
-
     fn numbers_mut(&mut self) -> impl Iterator<Item = &mut u64> {
         let Account {
             calls,

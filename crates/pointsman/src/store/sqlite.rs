@@ -189,6 +189,7 @@ impl Store for SqliteStore {
         let (limit, rebuild) = (self.limit, self.rebuild);
         self.run("save to", |db| {
             let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            raise_format(&transaction)?;
             if rebuild {
                 rows::rebuild(&transaction, limit)?;
             }
@@ -391,15 +392,13 @@ fn state(db: &Connection, path: &Path) -> Result<State, Trouble> {
 
 /// Makes our table in an empty file, or in place of an older format's whose table was another.
 fn ensure_format(db: &mut Connection, path: &Path) -> Result<(), Trouble> {
-    if let State::Current = state(db, path)? {
+    if let State::Current | State::Kept = state(db, path)? {
         return Ok(());
     }
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Looked at again: another process may have been faster.
-    let state = state(&transaction, path)?;
-    let kept = matches!(state, State::Kept);
-    match state {
-        State::Current => return Ok(()),
+    match state(&transaction, path)? {
+        State::Current | State::Kept => return Ok(()),
         State::Old => {
             rows::drop_tables(&transaction)?;
             tracing::warn!(
@@ -407,15 +406,22 @@ fn ensure_format(db: &mut Connection, path: &Path) -> Result<(), Trouble> {
                 "the store has an older format; what it held is dropped and learned anew"
             );
         }
-        State::Empty | State::Kept => {}
+        State::Empty => {}
     }
-    if !kept {
-        rows::create_table(&transaction)?;
-    }
+    rows::create_table(&transaction)?;
     transaction.execute_batch(&format!(
         "PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT};"
     ))?;
     Ok(transaction.commit()?)
+}
+
+/// Says in an older file that it may hold what is new: builds that do not know it leave it alone from
+/// now on. Only what writes does so, not what looks.
+fn raise_format(db: &Connection) -> Result<(), rusqlite::Error> {
+    if number(db, "user_version")? != FORMAT {
+        db.execute_batch(&format!("PRAGMA user_version = {FORMAT}"))?;
+    }
+    Ok(())
 }
 
 /// The files SQLite keeps beside a database.
