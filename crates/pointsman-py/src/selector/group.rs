@@ -1,0 +1,218 @@
+//! The candidates that a selector chooses from, and who of them may serve.
+
+use std::sync::Arc;
+
+use pointsman::Backend;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+use super::Selector;
+use crate::errors;
+use crate::ready::Ready;
+use crate::variant::{self, Declared, Variant};
+
+/// Bytes below which the host's memory is not asked for: any process has them.
+const TINY: u64 = 1 << 20;
+
+/// Groups of candidates that are kept prepared.
+const MOST_GROUPS: usize = 4096;
+
+/// A backend that a selector chooses from.
+#[derive(Clone)]
+pub(super) struct Known {
+    pub(super) name: String,
+    backend: Backend,
+    gradient: bool,
+}
+
+/// Candidates of one op.
+pub(crate) struct Group {
+    pub(super) ready: Ready,
+    pub(super) names: Vec<Py<PyString>>,
+    backends: Vec<Backend>,
+    pub(super) without_gradient: u64,
+}
+
+impl Selector {
+    /// The candidates of an op: these, or all backends.
+    pub(super) fn group(
+        &self,
+        slf: &Bound<'_, Self>,
+        op: &str,
+        names: Option<&[String]>,
+    ) -> PyResult<Arc<Group>> {
+        let joined;
+        let key = match names {
+            None => op,
+            Some(names) => {
+                joined = format!("{op}\0{}", names.join("\0"));
+                &joined
+            }
+        };
+        let groups = self.groups.read().unwrap_or_else(|e| e.into_inner());
+        if let Some(group) = groups.get(key) {
+            return Ok(group.clone());
+        }
+        drop(groups);
+        let group = Arc::new(self.prepare(slf, op, names)?);
+        let mut groups = self.groups.write().unwrap_or_else(|e| e.into_inner());
+        if groups.len() >= MOST_GROUPS {
+            groups.clear(); // they are prepared again
+        }
+        groups.insert(key.to_owned(), group.clone());
+        Ok(group)
+    }
+
+    #[cold]
+    fn prepare(
+        &self,
+        slf: &Bound<'_, Self>,
+        op: &str,
+        names: Option<&[String]>,
+    ) -> PyResult<Group> {
+        let py = slf.py();
+        let mut members = Vec::new();
+        for name in names.unwrap_or_default() {
+            let known = self.backends.iter().find(|known| known.name == *name);
+            members.push(match known {
+                Some(known) => known.clone(),
+                None => Known::new(name, true)?,
+            });
+        }
+        if names.is_none() {
+            members.clone_from(&self.backends);
+        }
+        let variant = |known: &Known| {
+            let declared = Declared {
+                backend: known.backend,
+                gradient: known.gradient,
+                ..Declared::default()
+            };
+            Py::new(
+                py,
+                Variant {
+                    name: known.name.clone(),
+                    function: py.None(),
+                    declared,
+                },
+            )
+        };
+        let variants = members.iter().map(variant).collect::<PyResult<Vec<_>>>()?;
+        let gradients = members.iter().enumerate();
+        Ok(Group {
+            without_gradient: gradients.fold(0, |m, (i, k)| m | u64::from(!k.gradient) << i),
+            names: members
+                .iter()
+                .map(|k| PyString::intern(py, &k.name).unbind())
+                .collect(),
+            backends: members.iter().map(|k| k.backend).collect(),
+            ready: Ready::new(py, op, &slf.clone().unbind(), variants, None)?,
+        })
+    }
+
+    /// Who may serve: gradients and memory are exact, whatever was learned.
+    #[inline]
+    pub(super) fn eligible(
+        &self,
+        group: &Group,
+        workload: &pointsman::Workload,
+        memory: u64,
+    ) -> u64 {
+        let mut mask = u64::MAX >> (64 - group.names.len());
+        if workload.needs_gradient() {
+            mask &= !group.without_gradient;
+        }
+        let mut host = None;
+        for (place, backend) in group.backends.iter().enumerate() {
+            let free = match backend {
+                Backend::Gpu(_) => self.core.free_memory(*backend),
+                _ if memory < TINY => continue,
+                _ => *host.get_or_insert_with(|| self.core.free_memory(Backend::Scalar)),
+            };
+            // The first serves where nobody fits.
+            if place > 0 && free.is_none_or(|free| memory > free) {
+                mask &= !(1 << place);
+            }
+        }
+        mask
+    }
+}
+
+impl Known {
+    fn new(name: &str, gradient: bool) -> PyResult<Self> {
+        Ok(Known {
+            name: name.to_owned(),
+            backend: variant::backend(name)?,
+            gradient,
+        })
+    }
+}
+
+impl Group {
+    pub(super) fn place(&self, backend: &str) -> PyResult<usize> {
+        let named = |v: &Py<Variant>| v.get().name == backend;
+        self.ready.variants.iter().position(named).ok_or_else(|| {
+            let names: Vec<&str> = self
+                .ready
+                .variants
+                .iter()
+                .map(|v| v.get().name.as_str())
+                .collect();
+            errors::value(format!(
+                "backend {backend:?}: valid are {}",
+                names.join(", ")
+            ))
+        })
+    }
+}
+
+/// The workload of a call that prefers a backend.
+#[inline]
+pub(super) fn preferring(
+    group: &Group,
+    workload: pointsman::Workload,
+    preferred: Option<&str>,
+) -> PyResult<pointsman::Workload> {
+    match preferred {
+        None => Ok(workload),
+        Some(name) => Ok(workload.prefer(group.backends[group.place(name)?])),
+    }
+}
+
+/// The backends given, by name or with whether they give gradients; else those that are installed.
+pub(super) fn known(py: Python<'_>, told: Option<Bound<'_, PyAny>>) -> PyResult<Vec<Known>> {
+    let gradient = |name: &str| matches!(name, "torch" | "jax") || name.starts_with("gpu");
+    let mut found = Vec::new();
+    match told {
+        None => {
+            let find = py.import("importlib.util")?.getattr("find_spec")?;
+            for name in ["numpy", "numba", "torch", "jax"] {
+                if !find.call1((name,))?.is_none() {
+                    found.push(Known::new(name, gradient(name))?);
+                }
+            }
+        }
+        Some(told) => {
+            if let Ok(told) = told.cast::<PyDict>() {
+                for (name, gradient) in told {
+                    found.push(Known::new(
+                        &name.extract::<String>()?,
+                        gradient.is_truthy()?,
+                    )?);
+                }
+            } else if told.is_instance_of::<PyString>() {
+                return Err(PyTypeError::new_err("backends: give a list of names"));
+            } else {
+                for name in told.try_iter()? {
+                    let name: String = name?.extract()?;
+                    found.push(Known::new(&name, gradient(&name))?);
+                }
+            }
+        }
+    }
+    match found.is_empty() {
+        true => Err(errors::value("no backends: give at least one")),
+        false => Ok(found),
+    }
+}
