@@ -87,7 +87,11 @@ impl Command {
             Command::Bench(bench) => bench.otlp.url(),
             Command::Replay(replay) => replay.otlp.url(),
             Command::Tune(tune) => tune.otlp.url(),
-            Command::Doctor(_) | Command::Explain(_) | Command::Map(_) | Command::Store(_) => None,
+            Command::Doctor(_)
+            | Command::Explain(_)
+            | Command::Map(_)
+            | Command::Report(_)
+            | Command::Store(_) => None,
         }
     }
 }

@@ -124,7 +124,6 @@ fn calls_from_several_threads_use_both_devices_of_a_gpu() {
 /// with Chromium: beside Mesa's, a second driver that computes on the CPU.
 #[test]
 #[cfg(target_os = "linux")]
-#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 fn calls_from_several_threads_use_both_gpus() {
     let Ok(swiftshader) = std::env::var("POINTSMAN_TEST_SWIFTSHADER") else {
         println!("SKIPPED, no second driver: POINTSMAN_TEST_SWIFTSHADER is not set");

@@ -98,25 +98,21 @@ pub(crate) struct Counted<E> {
     counts: Arc<Counts>,
 }
 
-impl Counted<SpanExporter> {
-    pub(crate) fn spans(
-        config: &Config,
-        own: Arc<Own>,
-        counts: Arc<Counts>,
-    ) -> Result<Self, Error> {
-        let (signal, builder) = (Signal::Traces, SpanExporter::builder());
-        let (protocol, within) = (config.protocol(signal)?, config.timeout(signal)?);
-        let address = config.address(signal, protocol);
-        let built = own.enter(|| match protocol {
+/// Builds an exporter; a macro, because the builders of the signals are different types.
+macro_rules! built {
+    ($exporter:ty, $signal:expr, $config:expr, $own:expr) => {{
+        let (protocol, within) = ($config.protocol($signal)?, $config.timeout($signal)?);
+        let address = $config.address($signal, protocol);
+        let built = $own.enter(|| match protocol {
             Protocol::Grpc => {
-                let builder = builder.with_tonic().with_timeout(within);
+                let builder = <$exporter>::builder().with_tonic().with_timeout(within);
                 match address {
                     Some(address) => builder.with_endpoint(address).build(),
                     None => builder.build(),
                 }
             }
             Protocol::Http => {
-                let builder = builder
+                let builder = <$exporter>::builder()
                     .with_http()
                     .with_protocol(opentelemetry_otlp::Protocol::HttpBinary)
                     .with_timeout(within);
@@ -126,8 +122,20 @@ impl Counted<SpanExporter> {
                 }
             }
         });
+        let inner = built.map_err(|error| Error::Build(error.to_string()))?;
+        (inner, within)
+    }};
+}
+
+impl Counted<SpanExporter> {
+    pub(crate) fn spans(
+        config: &Config,
+        own: Arc<Own>,
+        counts: Arc<Counts>,
+    ) -> Result<Self, Error> {
+        let (inner, within) = built!(SpanExporter, Signal::Traces, config, own);
         Ok(Counted {
-            inner: built.map_err(|error| Error::Build(error.to_string()))?,
+            inner,
             own,
             within,
             counts,
@@ -141,30 +149,9 @@ impl Counted<MetricExporter> {
         own: Arc<Own>,
         counts: Arc<Counts>,
     ) -> Result<Self, Error> {
-        let (signal, builder) = (Signal::Metrics, MetricExporter::builder());
-        let (protocol, within) = (config.protocol(signal)?, config.timeout(signal)?);
-        let address = config.address(signal, protocol);
-        let built = own.enter(|| match protocol {
-            Protocol::Grpc => {
-                let builder = builder.with_tonic().with_timeout(within);
-                match address {
-                    Some(address) => builder.with_endpoint(address).build(),
-                    None => builder.build(),
-                }
-            }
-            Protocol::Http => {
-                let builder = builder
-                    .with_http()
-                    .with_protocol(opentelemetry_otlp::Protocol::HttpBinary)
-                    .with_timeout(within);
-                match address {
-                    Some(address) => builder.with_endpoint(address).build(),
-                    None => builder.build(),
-                }
-            }
-        });
+        let (inner, within) = built!(MetricExporter, Signal::Metrics, config, own);
         Ok(Counted {
-            inner: built.map_err(|error| Error::Build(error.to_string()))?,
+            inner,
             own,
             within,
             counts,

@@ -11,6 +11,7 @@ use crate::backend::Backend;
 use crate::cell::{Cell, mix, tag};
 use crate::check::{Checked, Verdict};
 use crate::decision::Reason;
+use crate::error::BuildError;
 use crate::guard::Quarantine;
 use crate::learn::published::{Choice, Published};
 use crate::learn::{Known, Learner, Pick, Question, Seen};
@@ -219,6 +220,27 @@ impl OpState {
         drop(learner);
         self.unpublish();
         Some(at)
+    }
+
+    /// Registers the variants of a list, by name, revision and backend: the number of each, and the place
+    /// of each number.
+    pub(crate) fn register_all<'n>(
+        &self,
+        variants: impl Iterator<Item = (&'n str, u32, Backend)>,
+        calibration: &Calibration,
+    ) -> Result<(Vec<u8>, [u8; MAX_VARIANTS]), BuildError> {
+        let (mut ids, mut places) = (Vec::new(), [0; MAX_VARIANTS]);
+        for (place, (name, revision, backend)) in variants.enumerate() {
+            let id = self.register(name, Some(revision), backend, calibration);
+            let id = id.ok_or(BuildError::TooMany {
+                what: "variants of one op under different names",
+                found: MAX_VARIANTS + 1,
+                most: MAX_VARIANTS,
+            })?;
+            ids.push(id);
+            places[usize::from(id)] = place as u8;
+        }
+        Ok((ids, places))
     }
 
     /// Takes over what the store knows of this op.

@@ -120,6 +120,21 @@ pub(crate) struct Pick {
 }
 
 impl Pick {
+    /// A pick that nobody made: a published choice, or one that a caller demanded.
+    pub(crate) fn of(variant: u8) -> Self {
+        Pick {
+            variant,
+            reason: Reason::Historical,
+            confidence: 0.0,
+            predicted: Prediction::default(),
+            best_ns: 0.0,
+            reserved_ns: 0.0,
+            burst: None,
+            settled: false,
+            publish: None,
+        }
+    }
+
     /// The same pick, but every call comes back: something better may be there soon.
     pub(crate) fn unpublished(mut self) -> Self {
         self.publish = None;

@@ -120,21 +120,9 @@ impl Selector {
             }
         }
         let state = self.state(op)?;
-        let mut ids = Vec::with_capacity(candidates.len());
-        let mut places = [0; MAX_VARIANTS];
-        for (i, candidate) in candidates.iter().enumerate() {
-            let revision = Some(candidate.revision);
-            let (name, backend) = (&candidate.name, candidate.backend);
-            let id = state
-                .register(name, revision, backend, &shared.calibration)
-                .ok_or(BuildError::TooMany {
-                    what: "variants of one op under different names",
-                    found: MAX_VARIANTS + 1,
-                    most: MAX_VARIANTS,
-                })?;
-            ids.push(id);
-            places[usize::from(id)] = i as u8;
-        }
+        let known = candidates.iter();
+        let known = known.map(|c| (c.name.as_str(), c.revision, c.backend));
+        let (ids, places) = state.register_all(known, &shared.calibration)?;
         self.teach(&state);
         let mut prepared = Prepared {
             plain: ids.iter().enumerate().all(|(i, id)| i == usize::from(*id)),

@@ -2,7 +2,7 @@
 
 use super::{Chosen, Prepared};
 use crate::check::{self, Verdict};
-use crate::decision::{Explanation, Prediction, Reason};
+use crate::decision::{Explanation, Reason};
 use crate::explain::{Line, explanation};
 use crate::learn::Pick;
 use crate::outcome::{Cost, Rejection, measured};
@@ -95,7 +95,7 @@ impl Prepared {
         };
         let pick = Pick {
             reason: Reason::Forced,
-            ..stand_in(*id)
+            ..Pick::of(*id)
         };
         let timed = Timed {
             workload,
@@ -181,7 +181,7 @@ impl Prepared {
             predicted: chosen.predicted,
             best_ns: chosen.best_ns,
             reserved_ns: chosen.reserved_ns,
-            ..stand_in(self.ids[chosen.index()])
+            ..Pick::of(self.ids[chosen.index()])
         }
     }
 
@@ -200,19 +200,5 @@ impl Prepared {
         if !chosen.timed {
             self.state.counters.add(self.ids[chosen.index()], -1);
         }
-    }
-}
-
-fn stand_in(id: u8) -> Pick {
-    Pick {
-        variant: id,
-        reason: Reason::Historical,
-        confidence: 0.0,
-        predicted: Prediction::default(),
-        best_ns: 0.0,
-        reserved_ns: 0.0,
-        burst: None,
-        settled: false,
-        publish: None,
     }
 }

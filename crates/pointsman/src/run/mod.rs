@@ -1,6 +1,7 @@
 //! The line that every call goes down, and the handle it starts from.
 
 mod checked;
+mod eligible;
 mod explained;
 mod queue;
 mod single;
@@ -13,7 +14,7 @@ use tracing::Span;
 
 use crate::backend::Backend;
 use crate::cell::mix;
-use crate::decision::{Explanation, Prediction, Reason};
+use crate::decision::{Explanation, Reason};
 use crate::eligible::WhyNot;
 use crate::error::{Attempt, BoxError, BuildError};
 use crate::guard::{self, Caught};
@@ -132,24 +133,9 @@ impl<O: Op, K: Kind<O>> Handle<O, K> {
         }
         possible(&declared, shared, forced, able)?;
         able &= declared.reference_mask(shared.mode);
-        let mut ids = Vec::new();
-        let mut places = [0; MAX_VARIANTS];
-        for (i, variant) in declared.variants.iter().enumerate() {
-            let id = state
-                .register(
-                    &variant.name,
-                    Some(variant.revision),
-                    variant.backend,
-                    &shared.calibration,
-                )
-                .ok_or(BuildError::TooMany {
-                    what: "variants of one op under different names",
-                    found: MAX_VARIANTS + 1,
-                    most: MAX_VARIANTS,
-                })?;
-            ids.push(id);
-            places[usize::from(id)] = i as u8;
-        }
+        let variants = declared.variants.iter();
+        let known = variants.map(|v| (&*v.name, v.revision, v.backend));
+        let (ids, places) = state.register_all(known, &shared.calibration)?;
         declared.number(&ids);
         selector.teach(&state);
         let renumbered = |mask: u64| bits(mask).fold(0u64, |m, i| m | 1 << ids[usize::from(i)]);
@@ -318,82 +304,6 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         usize::from(self.places[usize::from(id)])
     }
 
-    /// Who may serve this call, by number. The reference if nobody else. Without arguments,
-    /// conditions count as met.
-    #[inline]
-    pub(crate) fn eligible(&self, workload: &Workload, args: Option<&O::Args<'_>>) -> u64 {
-        let choosy = workload.preference().is_some();
-        let mut mask = self.able & !self.state.quarantine.mask();
-        let full = self.state.quarantine.full();
-        if mask & (self.conditional | full) != 0 {
-            mask = self.met(mask, workload, args);
-        }
-        let forced = mask & self.forced;
-        mask = if forced != 0 { forced } else { mask };
-        if choosy {
-            mask = self.preferred(mask, workload);
-        }
-        if mask == 0 { 1 << self.reference } else { mask }
-    }
-
-    /// Those of the mask whose conditions this call meets.
-    #[inline(never)]
-    fn met(&self, mut mask: u64, workload: &Workload, args: Option<&O::Args<'_>>) -> u64 {
-        let full = self.state.quarantine.full();
-        for id in bits(mask & (self.conditional | full)) {
-            if self.why_not(self.place(id), workload, args).is_some() {
-                mask &= !(1 << id);
-            }
-        }
-        mask
-    }
-
-    /// Those of the mask on the backend that the call prefers; all of them if it has none there.
-    #[cold]
-    fn preferred(&self, mask: u64, workload: &Workload) -> u64 {
-        let fits = |id: &u8| {
-            Some(self.declared.variants[self.place(*id)].backend) == workload.preference()
-        };
-        let wanted = bits(mask).filter(fits).fold(0, |m, id| m | 1 << id);
-        if wanted == 0 { mask } else { wanted }
-    }
-
-    #[inline]
-    fn why_not(
-        &self,
-        place: usize,
-        workload: &Workload,
-        args: Option<&O::Args<'_>>,
-    ) -> Option<WhyNot> {
-        let variant = &self.declared.variants[place];
-        let headroom = &self.shared().headroom;
-        if let Some(why) = variant.limits.why_not(workload, variant.backend, headroom) {
-            return Some(why);
-        }
-        if let Some(why) = self.no_memory(self.ids[place], workload) {
-            return Some(why);
-        }
-        if let Some(available) = &variant.available
-            && !guard::attempt_sure(|| available.is_available()).unwrap_or(false)
-        {
-            return Some(WhyNot::Unavailable);
-        }
-        let (when, args) = (variant.when.as_ref()?, args?);
-        // A condition that panics is a condition that does not hold.
-        let holds = catch_unwind(AssertUnwindSafe(|| when(args))).unwrap_or(false);
-        (!holds).then_some(WhyNot::When)
-    }
-
-    /// Whether it has run out of memory lately at this size or below.
-    fn no_memory(&self, id: u8, workload: &Workload) -> Option<WhyNot> {
-        if self.state.quarantine.full() & 1 << id == 0 {
-            return None;
-        }
-        let (from, until) = self.state.quarantine.full_from(id)?;
-        let left_ns = until.saturating_sub(self.shared().clock.now_ns());
-        (workload.size() >= from).then_some(WhyNot::OutOfMemory { from, left_ns })
-    }
-
     /// The fast way: the published choice, guarded, not timed.
     #[inline(always)]
     pub(crate) fn serve(
@@ -456,7 +366,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
     /// The reference returned an error on the fast way: noted, and passed on as it is.
     #[cold]
     fn note_reference_error_of(&self, workload: &Workload, span: &Span, why: &str) {
-        let pick = self.stand_in(self.reference);
+        let pick = Pick::of(self.reference);
         let timed = self.timed(workload, workload.cell_key(), pick, 1);
         self.note_reference_error(&timed, span, why);
     }
@@ -474,27 +384,13 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         self.state.counters.add(id, -1); // whoever serves in the end is counted
         let eligible = self.eligible(workload, Some(args));
         let key = workload.cell_key();
-        let pick = self.stand_in(id);
+        let pick = Pick::of(id);
         let timed = self.timed(workload, key, pick, 1);
         let mut failed = Vec::new();
         self.note_failure(&timed, caught, 0.0, &mut failed, &span);
         drop(span); // before the next attempt begins
         self.attempts(workload, key, eligible & !(1 << id), 1, args, failed)
             .0
-    }
-
-    fn stand_in(&self, id: u8) -> Pick {
-        Pick {
-            variant: id,
-            reason: Reason::Historical,
-            confidence: 0.0,
-            predicted: Prediction::default(),
-            best_ns: 0.0,
-            reserved_ns: 0.0,
-            burst: None,
-            settled: false,
-            publish: None,
-        }
     }
 
     fn timed<'w>(&self, workload: &'w Workload, key: u64, pick: Pick, weight: u64) -> Timed<'w> {

@@ -58,7 +58,7 @@ impl<O: Op, K: Kind<O>> Single<O, K> {
         let id = inner.ids[self.place];
         let mut pick = Pick {
             reason: Reason::Forced,
-            ..inner.stand_in(id)
+            ..Pick::of(id)
         };
         // Nobody chose, so nobody has asked yet what to expect.
         if trace::is_on()
