@@ -33,7 +33,8 @@ impl Workload {
     /// A number that names the cell within this process: what the hot path looks up.
     ///
     /// It equals `self.cell().key()`, without making the cell.
-    #[inline]
+    // Or nothing of it folds away in `Handle::run`.
+    #[inline(always)]
     pub(crate) fn cell_key(&self) -> u64 {
         let head = head_key(
             self.numeric_len,
