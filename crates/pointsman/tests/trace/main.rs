@@ -15,7 +15,7 @@ use pointsman::{
     Backend, Candidate, FakeClock, Machine, Mode, Outcome, Selector, SelectorBuilder, Workload,
     policy,
 };
-use recorder::Recorder;
+use recorder::{Recorder, alone};
 
 /// An op with a slow reference and a variant of 200 µs, which is slow enough to be traced.
 fn slow(selector: &Selector, clock: &FakeClock, log: &Log) -> Numbers {
@@ -44,6 +44,7 @@ fn with(clock: &FakeClock, set: impl FnOnce(SelectorBuilder) -> SelectorBuilder)
 
 #[test]
 fn a_settled_call_has_two_spans_one_after_the_other_in_the_callers() {
+    let _alone = alone();
     let (clock, log) = (FakeClock::new(), Log::default());
     let op = slow(&selector(&clock), &clock, &log).build().unwrap();
     for _ in 0..300 {
@@ -99,6 +100,7 @@ fn a_settled_call_has_two_spans_one_after_the_other_in_the_callers() {
 
 #[test]
 fn the_first_calls_tell_what_was_guessed_and_what_was_tried() {
+    let _alone = alone();
     let (clock, log) = (FakeClock::new(), Log::default());
     let selector = with(&clock, |b| b.trace_share(1.0));
     let op = slow(&selector, &clock, &log).build().unwrap();
@@ -149,6 +151,7 @@ fn kind_after(calls: usize, set: impl FnOnce(SelectorBuilder) -> SelectorBuilder
 
 #[test]
 fn decisions_are_told_apart() {
+    let _alone = alone();
     let all = |b: SelectorBuilder| b.trace_slower_than(Duration::ZERO);
     assert_eq!(kind_after(300, all), ["historical", "historical"]);
     assert_eq!(
@@ -176,6 +179,7 @@ fn decisions_are_told_apart() {
 
 #[test]
 fn an_execution_on_a_gpu_is_a_gpu_kernel() {
+    let _alone = alone();
     let (clock, log) = (FakeClock::new(), Log::default());
     let machine = Machine::detect().with_gpu("scripted", "1");
     let op = numbers(&with(&clock, |b| b.machine(machine)), "op")
@@ -237,6 +241,7 @@ fn failing(selector: &Selector, clock: &FakeClock, ns: u64) -> (Numbers, Arc<Ato
 
 #[test]
 fn a_failure_and_the_fallback_are_told_where_they_happened() {
+    let _alone = alone();
     let clock = FakeClock::new();
     let (op, fails) = failing(&selector(&clock), &clock, 200 * MICRO);
     let op = op.build().unwrap();
@@ -281,6 +286,7 @@ fn a_failure_and_the_fallback_are_told_where_they_happened() {
 
 #[test]
 fn a_failure_is_told_also_of_a_call_that_is_not_traced() {
+    let _alone = alone();
     let clock = FakeClock::new();
     let selector = with(&clock, |b| b.trace_share(0.0));
     let (op, fails) = failing(&selector, &clock, MICRO);
@@ -305,6 +311,7 @@ fn a_failure_is_told_also_of_a_call_that_is_not_traced() {
 
 #[test]
 fn f28_the_error_and_the_panic_of_a_reference_are_told() {
+    let _alone = alone();
     let clock = FakeClock::new();
     let selector = with(&clock, |b| b.trace_share(1.0));
     let erring = selector
@@ -333,6 +340,7 @@ fn f28_the_error_and_the_panic_of_a_reference_are_told() {
 
 #[test]
 fn calls_inside_a_variant_are_inside_its_span() {
+    let _alone = alone();
     let (clock, log) = (FakeClock::new(), Log::default());
     let selector = with(&clock, |b| b.trace_share(1.0));
     let inner = numbers(&selector, "inner")
@@ -367,6 +375,7 @@ fn calls_inside_a_variant_are_inside_its_span() {
 
 #[test]
 fn a_caller_who_runs_the_work_has_a_span_for_it() {
+    let _alone = alone();
     let clock = FakeClock::new();
     let selector = selector(&clock);
     let call = || {
@@ -416,6 +425,7 @@ fn a_caller_who_runs_the_work_has_a_span_for_it() {
 
 #[test]
 fn measuring_ahead_of_calls_is_traced_too() {
+    let _alone = alone();
     let (clock, log) = (FakeClock::new(), Log::default());
     let op = slow(&selector(&clock), &clock, &log).build().unwrap();
     let fast = op.variant("fast").unwrap();
@@ -430,6 +440,7 @@ fn measuring_ahead_of_calls_is_traced_too() {
 
 #[test]
 fn who_wants_warnings_only_hears_of_no_call() {
+    let _alone = alone();
     use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
     let (clock, log) = (FakeClock::new(), Log::default());
     let op = slow(&selector(&clock), &clock, &log).build().unwrap();
@@ -443,6 +454,7 @@ fn who_wants_warnings_only_hears_of_no_call() {
 
 #[test]
 fn prepared_ops_are_traced_too() {
+    let _alone = alone();
     let clock = FakeClock::new();
     let selector = selector(&clock);
     let candidates = [

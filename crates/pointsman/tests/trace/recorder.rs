@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use pointsman::{Clock as _, FakeClock};
 use tracing::field::{Field, Visit};
@@ -39,6 +39,13 @@ struct Seen {
     spans: Vec<SpanSeen>,
     events: Vec<EventSeen>,
     moments: usize,
+}
+
+/// Keeps tests from listening at once: `tracing` may forget a listener that comes while another thread
+/// meets a span for the first time.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 #[derive(Clone)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pointsman::{Backend, BuildError, FakeClock, Outcome, Selector, SelectorBuilder, Workload};
 
 use super::common::{Log, MICRO, builder, numbers, spend, takes};
-use super::recorder::Recorder;
+use super::recorder::{Recorder, alone};
 use super::with;
 
 /// Ways to call an op.
@@ -107,6 +107,7 @@ const APART: u64 = 200 * MICRO;
 
 #[test]
 fn the_share_of_fast_calls_that_is_traced_is_the_one_that_was_set() {
+    let _alone = alone();
     for way in WAYS {
         for share in [0.0, 0.01, 0.25, 1.0] {
             let driven = Driven::new(way, MICRO, |b| b.trace_share(share));
@@ -122,6 +123,7 @@ fn the_share_of_fast_calls_that_is_traced_is_the_one_that_was_set() {
 
 #[test]
 fn the_default_is_one_call_in_a_hundred() {
+    let _alone = alone();
     let traced = Driven::new(Way::Run, 99 * MICRO, |b| b)
         .calls(10_000, APART)
         .len();
@@ -130,6 +132,7 @@ fn the_default_is_one_call_in_a_hundred() {
 
 #[test]
 fn a_seed_draws_the_same_calls_every_time_and_another_seed_others() {
+    let _alone = alone();
     for way in WAYS {
         let drawn = |seed| Driven::new(way, MICRO, |b| b.seed(seed)).calls(5_000, APART);
         let first = drawn(1);
@@ -140,6 +143,7 @@ fn a_seed_draws_the_same_calls_every_time_and_another_seed_others() {
 
 #[test]
 fn calls_from_the_threshold_on_are_all_traced() {
+    let _alone = alone();
     for way in WAYS {
         let count = |ns: u64, slow: Option<u64>| {
             let driven = Driven::new(way, ns, |b| match slow {
@@ -167,6 +171,7 @@ const SELDOM: u64 = 490 * MICRO;
 
 #[test]
 fn a_hot_op_is_not_traced_until_it_cools_and_goes_on_learning() {
+    let _alone = alone();
     for way in WAYS {
         for share in [0.01, 1.0] {
             let heard = Driven::new(way, 10 * MICRO, |b| b.trace_share(share));
@@ -226,6 +231,7 @@ fn a_hot_op_is_not_traced_until_it_cools_and_goes_on_learning() {
 
 #[test]
 fn the_limit_of_a_hot_op_can_be_set() {
+    let _alone = alone();
     let traced = |limit: f64| {
         let set = |b: SelectorBuilder| b.trace_share(1.0).trace_hot_above(limit);
         let driven = Driven::new(Way::Run, 10 * MICRO, set);
@@ -240,6 +246,7 @@ fn the_limit_of_a_hot_op_can_be_set() {
 
 #[test]
 fn what_is_learned_is_the_same_whether_or_not_anybody_listens() {
+    let _alone = alone();
     for way in WAYS {
         for ns in [300, 20 * MICRO, 150 * MICRO] {
             for share in [0.0, 0.01, 0.5, 1.0] {
@@ -257,6 +264,7 @@ fn what_is_learned_is_the_same_whether_or_not_anybody_listens() {
 
 #[test]
 fn settings_that_make_no_sense_are_errors_that_name_value_and_range() {
+    let _alone = alone();
     let clock = FakeClock::new();
     for (share, shown) in [
         (-0.1, "-0.1"),
