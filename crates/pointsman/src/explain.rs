@@ -69,6 +69,7 @@ pub(crate) fn explanation(
         let of = |id: u8| eligible.iter().find(|c| c.variant == id && c.measured);
         match (of(*id), lowest().and_then(|id| of(*id))) {
             (Some(own), Some(best)) => own.prediction.ns() <= NEAR_TIE * best.prediction.ns(),
+            (None, Some(_)) => false, // a guess does not serve where somebody was measured
             _ => true,
         }
     };
