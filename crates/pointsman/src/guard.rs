@@ -120,6 +120,11 @@ impl Quarantine {
         self.cases.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    /// Whether nobody holds its lock.
+    pub(crate) fn is_free(&self) -> bool {
+        self.cases.try_lock().is_ok()
+    }
+
     /// Notes a failure; true if the variant is quarantined for it.
     pub(crate) fn failed(&self, variant: u8, panicked: bool, why: String, now_ns: u64) -> bool {
         let mut cases = self.cases();

@@ -20,7 +20,7 @@ use crate::outcome::{Cost, Rejection};
 use crate::plan::Batch;
 use crate::policy::Policy;
 use crate::selector::{Mode, Shared};
-use crate::store::{Entry, Fact};
+use crate::store::{Account, Entry, Fact};
 use crate::thread::{self, Counters};
 use crate::trace::{Gate, Names, Sampling};
 use crate::workload::Workload;
@@ -534,14 +534,10 @@ impl OpState {
     pub(crate) fn take_unsaved(&self, machine: u64, now_unix: u64, learns: bool) -> Vec<Entry> {
         let mut learner = self.learner();
         let costs = learner.take_unsaved();
-        let known = if learns { learner.variants().len() } else { 0 };
-        let accounts: Vec<_> = (0..known as u8)
-            .filter_map(|id| {
-                let (calls, times) = (self.calls(id), self.quarantine.times(id));
-                let account = learner.tally.take_unsaved(id, calls, times)?;
-                Some((id, Fact::Account(Box::new(account))))
-            })
-            .collect();
+        let accounts = match learns {
+            true => self.take_unsaved_accounts(&mut learner),
+            false => Vec::new(),
+        };
         let entry = |variant: u8, revision: u32, cell: Cell, fact: Fact| Entry {
             machine,
             op: self.name.clone(),
@@ -559,20 +555,33 @@ impl OpState {
                 entry(variant, revision(variant), cell, Fact::Costs(costs))
             })
             .chain(verdicts.map(|f| entry(f.variant, f.revision, f.block, f.fact)))
-            .chain(
-                accounts
-                    .into_iter()
-                    .map(|(id, fact)| entry(id, revision(id), Cell::whole(), fact)),
-            )
+            .chain(accounts.into_iter().map(|(id, account)| {
+                let fact = Fact::Account(Box::new(account));
+                entry(id, revision(id), Cell::whole(), fact)
+            }))
             .collect()
+    }
+
+    fn take_unsaved_accounts(&self, learner: &mut Learner) -> Vec<(u8, Account)> {
+        let known = learner.variants().len() as u8;
+        let unsaved = (0..known).filter_map(|id| {
+            let (calls, times) = (self.calls(id), self.quarantine.times(id));
+            Some((id, learner.tally.take_unsaved(id, calls, times)?))
+        });
+        unsaved.collect()
     }
 
     /// In a forked child, what was not saved yet is the parent's to save.
     pub(crate) fn forked(&self) {
+        // There is no other thread any more: a lock that is free now stays free.
+        if self.plans.try_lock().is_err() || !self.quarantine.is_free() {
+            return;
+        }
         if let (Ok(mut learner), Ok(mut checked)) =
             (self.learner.try_lock(), self.checked.try_lock())
         {
             drop((learner.take_unsaved(), checked.take_unsaved()));
+            drop(self.take_unsaved_accounts(&mut learner));
         }
     }
 

@@ -280,32 +280,37 @@ fn f36_a_child_saves_what_it_learned_itself_and_nothing_twice() {
     };
     observe(11);
     selector.flush(wait).unwrap();
+    // Measurements, and calls.
     let saved = || {
         let mut store = store.clone();
         let known = pointsman::store::Store::load(&mut store).unwrap();
-        let samples = known.entries.iter().map(|e| match &e.fact {
-            pointsman::store::Fact::Costs(costs) => costs.count,
-            _ => 0,
-        });
-        samples.sum::<u64>()
+        let mut sums = (0, 0);
+        for entry in &known.entries {
+            match &entry.fact {
+                pointsman::store::Fact::Costs(costs) => sums.0 += costs.count,
+                pointsman::store::Fact::Account(account) => sums.1 += account.calls,
+                _ => {}
+            }
+        }
+        sums
     };
-    assert_eq!(saved(), 10, "the first is warm-up");
+    assert_eq!(saved(), (10, 11), "the first is warm-up");
     observe(5);
     fork::before();
     fork::in_child();
     selector.flush(wait).unwrap();
     assert_eq!(
         saved(),
-        10,
+        (10, 11),
         "what came before the fork is the parent's to save"
     );
     observe(3);
     selector.flush(wait).unwrap();
-    assert_eq!(saved(), 13);
+    assert_eq!(saved(), (13, 14));
     assert_eq!(op.stats().calls, 19, "what was known goes on to be known");
     fork::before();
     fork::in_parent();
     observe(1);
     Selector::flush_all(wait).unwrap();
-    assert_eq!(saved(), 14);
+    assert_eq!(saved(), (14, 15));
 }
