@@ -13,7 +13,7 @@ fn main() -> ExitCode {
         stream.calls = 100;
         stream.sizes.1 = 1 << 10;
     }
-    match stream.play(|_| {}) {
+    match stream.play(|_| {}, |_| {}) {
         Ok(oracle) => {
             println!("{oracle}");
             ExitCode::SUCCESS

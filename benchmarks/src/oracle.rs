@@ -120,10 +120,16 @@ struct Timed {
 }
 
 impl Stream {
-    /// Plays it; `tick` is told how many calls are done.
-    pub fn play(self, tick: impl Fn(usize)) -> Result<Oracle, BuildError> {
-        let entries = self.entries(Adaptive)?;
-        let by_rules = self.entries(Rules::default())?;
+    /// Plays it; `watch` is shown the selector that learns, `tick` is told how many calls are done.
+    pub fn play(
+        self,
+        watch: impl FnOnce(&Selector),
+        tick: impl Fn(usize),
+    ) -> Result<Oracle, BuildError> {
+        let selector = self.selector(Adaptive)?;
+        watch(&selector);
+        let entries = Ops::<f32>::new(&selector)?.entries();
+        let by_rules = Ops::<f32>::new(&self.selector(Rules::default())?)?.entries();
         let mut random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         let mut cases = self.cases(&entries, &by_rules, &mut random);
         for n in 0..self.calls {
@@ -135,8 +141,8 @@ impl Stream {
         Ok(self.sum_up(&entries, &cases))
     }
 
-    /// The ops under a policy that knows nothing yet.
-    fn entries(&self, policy: impl Policy + 'static) -> Result<Vec<Box<dyn Entry>>, BuildError> {
+    /// A selector with this policy that knows nothing yet.
+    fn selector(&self, policy: impl Policy + 'static) -> Result<Selector, BuildError> {
         let builder = Selector::builder()
             .in_memory()
             .ignore_environment()
@@ -151,7 +157,7 @@ impl Stream {
             }
             false => builder,
         };
-        Ok(Ops::<f32>::new(&builder.build()?)?.entries())
+        builder.build()
     }
 
     /// Shapes of every op, log-uniform in size. Checks against the reference are made here, and what

@@ -80,7 +80,7 @@ impl Visit for Kept {
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Keeper {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut kept = Kept(Vec::new());
+        let mut kept = Kept(Vec::with_capacity(attributes.fields().len()));
         attributes.record(&mut kept);
         if let Some(span) = context.span(id) {
             span.extensions_mut().insert(kept);

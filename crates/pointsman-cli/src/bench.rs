@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
 use pointsman_benchmarks::{Kernels, Overhead, Stream};
 
-use crate::listen::Otlp;
+use crate::listen::{self, Otlp};
 use crate::output::{Failure, report};
 
 #[derive(Args)]
@@ -81,7 +81,7 @@ impl Bench {
                     ..Stream::default()
                 };
                 let bar = ProgressBar::new(u64::from(calls));
-                let oracle = stream.play(|done| bar.set_position(done as u64));
+                let oracle = stream.play(listen::watch, |done| bar.set_position(done as u64));
                 bar.finish_and_clear();
                 report(&oracle.map_err(Failure::new)?, json)
             }

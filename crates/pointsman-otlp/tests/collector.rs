@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pointsman::{Backend, Machine, Selector, Workload};
-use pointsman_otlp::{Config, Protocol, start};
+use pointsman_otlp::{Config, Protocol, install, start};
 use tracing_subscriber::layer::SubscriberExt as _;
 
 /// Longest time to wait for a process that starts, or for something to be printed.
@@ -260,5 +260,113 @@ fn spans_and_metrics_arrive_whole_over_both_protocols() {
             own.iter()
                 .any(|s| s.name == format!("compute_block: {op_name}"))
         );
+    }
+}
+
+/// A program that says nothing in its code: run by the test below, in a process of its own, because
+/// variables and the subscriber are the process's.
+#[test]
+#[ignore = "a program for another test"]
+fn program_that_leaves_everything_to_the_environment() {
+    let guard = match install(&Config::default()) {
+        Ok(guard) => guard,
+        Err(error) => panic!("refused: {error}"),
+    };
+    let selector = Selector::builder()
+        .in_memory()
+        .ignore_environment()
+        .trace_share(1.0)
+        .build()
+        .unwrap();
+    guard.watch(&selector);
+    let op = selector
+        .function("by_environment", |n: &u64| Workload::new([*n]))
+        .reference("plain", Backend::Scalar, |n| **n)
+        .variant("other", Backend::Simd, |n| **n)
+        .build()
+        .unwrap();
+    for n in 1..=20 {
+        assert_eq!(op.run(&n), n);
+    }
+    let flushed = guard.flush(PATIENCE);
+    eprintln!("{:?} {flushed:?}", guard.stats());
+}
+
+/// Runs that program with these variables and no other of OpenTelemetry; what it wrote.
+fn run_program(variables: &[(&str, &str)]) -> String {
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program.args(["--ignored", "--nocapture", "--exact"]);
+    program.arg("program_that_leaves_everything_to_the_environment");
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("OTEL_")) {
+        program.env_remove(name);
+    }
+    let done = program
+        .env_remove("RUST_LOG")
+        .envs(variables.iter().copied());
+    String::from_utf8(done.output().unwrap().stderr).unwrap()
+}
+
+#[test]
+fn the_environment_says_where_how_and_under_which_name() {
+    let Some(collector) = Collector::start() else {
+        return;
+    };
+    let (grpc, http) = (
+        format!("http://127.0.0.1:{}", collector.grpc),
+        format!("http://127.0.0.1:{}", collector.http),
+    );
+    // For all signals; and what is said for one of them wins.
+    let told = run_program(&[
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", &http),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "20000"),
+        ("OTEL_SERVICE_NAME", "named-by-environment"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=staging"),
+    ]);
+    assert!(told.contains("exported: 40, failed: 0"), "{told}");
+    let told = run_program(&[
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1"),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &grpc),
+        ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", &grpc),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        (
+            "OTEL_RESOURCE_ATTRIBUTES",
+            "service.name=named-by-attribute",
+        ),
+    ]);
+    assert!(told.contains("exported: 40, failed: 0"), "{told}");
+    let told = run_program(&[
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "7"),
+    ]);
+    assert!(told.contains("exported: 0"), "{told}");
+    assert!(!told.contains("dropped: 0,"), "{told}");
+    let text = collector.wait_for(&[
+        "service.name: Str(named-by-environment)",
+        "deployment.environment: Str(staging)",
+        "service.name: Str(named-by-attribute)",
+        "backend_selection: by_environment",
+        "pointsman.selections",
+    ]);
+    assert_eq!(spans(&text).len(), 80);
+}
+
+#[test]
+fn a_variable_that_makes_no_sense_is_an_error_that_says_so() {
+    for (name, value, said) in [
+        (
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "collector",
+            "http://HOST:PORT",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_PROTOCOL",
+            "http/json",
+            "grpc or http/protobuf",
+        ),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon", "milliseconds"),
+    ] {
+        let told = run_program(&[(name, value)]);
+        assert!(told.contains("refused: "), "{name}={value}: {told}");
+        assert!(told.contains(value) && told.contains(said), "{told}");
     }
 }

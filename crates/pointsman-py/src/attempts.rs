@@ -29,6 +29,21 @@ pub(crate) struct Named<'a, 'py> {
 }
 
 impl<'a, 'py> Call<'a, 'py> {
+    /// A call of an op's own variants.
+    #[inline]
+    pub(crate) fn new(
+        arguments: Arguments<'a, 'py>,
+        features: &'a Features,
+        workload: &'a Workload,
+    ) -> Self {
+        Call {
+            arguments,
+            features,
+            workload,
+            named: None,
+        }
+    }
+
     /// Whether a failure of this variant is the call's.
     fn is_final(&self, place: usize) -> bool {
         place == 0 && self.named.is_none()

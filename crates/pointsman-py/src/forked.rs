@@ -5,6 +5,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 
 use crate::errors;
+use crate::log;
 use crate::ops;
 
 /// Called by Python right before a fork.
@@ -23,6 +24,7 @@ pub(crate) fn after_fork_in_parent() {
 #[pyfunction]
 pub(crate) fn after_fork_in_child() {
     pointsman::fork::in_child();
+    log::forked();
     ops::forked();
 }
 

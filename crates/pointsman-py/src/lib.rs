@@ -2,7 +2,7 @@
 //!
 //! `Op` is what the decorator makes, and its call the line that a user's call goes down; `Selector`
 //! chooses for callers who run the work themselves; `ops` has the ready operations on NumPy arrays.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)] // but for one call of Python's C interface, in `log`
 
 mod arguments;
 mod attempts;
@@ -12,6 +12,7 @@ mod decorate;
 mod errors;
 mod forked;
 mod kinds;
+mod log;
 mod memory;
 mod op;
 mod ops;
@@ -37,6 +38,8 @@ mod _core {
     #[pymodule_export]
     use crate::forked::{after_fork_in_child, after_fork_in_parent, before_fork, flush_all};
     #[pymodule_export]
+    use crate::log::say_warnings;
+    #[pymodule_export]
     use crate::op::Op;
     #[pymodule_export]
     use crate::ops::ops;
@@ -56,6 +59,7 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        crate::log::install();
         super::known_backends()
     }
 }

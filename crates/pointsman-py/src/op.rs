@@ -53,12 +53,7 @@ impl Op {
             }
         };
         let (features, workload) = self.look(arguments)?;
-        ready.run(Call {
-            arguments,
-            features: &features,
-            workload: &workload,
-            named: None,
-        })
+        ready.run(Call::new(arguments, &features, &workload))
     }
 
     /// As a method of a class.
@@ -143,13 +138,7 @@ impl Op {
         let arguments = Arguments { args, kwargs };
         let ready = self.made(args.py())?;
         let (features, workload) = self.look(arguments)?;
-        let call = Call {
-            arguments,
-            features: &features,
-            workload: &workload,
-            named: None,
-        };
-        let why_not = ready.why_not(call)?;
+        let why_not = ready.why_not(Call::new(arguments, &features, &workload))?;
         let told = ready
             .prepared
             .explain(&workload, |place| why_not[place].clone());
@@ -199,13 +188,7 @@ impl Op {
         let arguments = Arguments { args, kwargs };
         let ready = self.made(args.py())?;
         let (features, workload) = self.look(arguments)?;
-        let call = Call {
-            arguments,
-            features: &features,
-            workload: &workload,
-            named: None,
-        };
-        ready.measure(call, repeat)
+        ready.measure(Call::new(arguments, &features, &workload), repeat)
     }
 
     /// The variants by name; each can be called by itself.

@@ -27,12 +27,9 @@ impl Plan {
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.ready.run(Call {
-            arguments: Arguments { args, kwargs },
-            features: &self.features,
-            workload: &self.workload,
-            named: None,
-        })
+        let arguments = Arguments { args, kwargs };
+        let call = Call::new(arguments, &self.features, &self.workload);
+        self.ready.run(call)
     }
 
     fn __repr__(&self) -> String {

@@ -60,7 +60,8 @@ def _save_at_exit():
     try:
         _core.flush_all(_LAST_SAVE)
     except StoreError:
-        pass  # what was learned last is lost; a program's end is no place to complain
+        pass  # it has been logged; a program's end is no place to raise
+    _core.say_warnings()
 
 
 _atexit.register(_save_at_exit)

@@ -1,0 +1,110 @@
+"""Warnings of the library reach Python's logging."""
+
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import pointsman
+
+
+def program(code, **env):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={**os.environ, "POINTSMAN_STORE": "memory", **env},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def warnings(caplog):
+    return [r for r in caplog.records if r.name == "pointsman"]
+
+
+def test_a_quarantine_is_logged_with_its_reason(selector, takes, caplog):
+    op = pointsman.op(takes("reference", 1e-3), name="logged", selector=selector)
+
+    @op.variant("bad")
+    def bad(x):
+        raise RuntimeError("no device")
+
+    for _ in range(100):
+        op(5)
+    told = warnings(caplog)
+    assert told and all(r.levelno == logging.WARNING for r in told)
+    text = told[0].getMessage()
+    assert "variant quarantined" in text
+    assert "op: logged" in text and "variant: bad" in text and "no device" in text
+
+
+def test_a_store_that_cannot_be_used_is_said_without_any_setup(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("not a directory")
+    said = program(
+        "import pointsman; pointsman.Selector().select(pointsman.Workload('op', 3))",
+        POINTSMAN_STORE=str(file / "knowledge.sqlite"),
+    ).stderr
+    assert said.count("the store cannot be used") == 1, said
+
+
+def test_programs_can_turn_it_off(tmp_path):
+    code = """
+        import logging, pointsman
+        logging.getLogger("pointsman").setLevel(logging.ERROR)
+        pointsman.Selector().select(pointsman.Workload("op", 3))
+    """
+    assert program(code, POINTSMAN_FORCE="no such=thing=").stderr == ""
+
+
+def test_what_a_handler_raises_does_not_reach_the_program(selector, takes):
+    class Bad(logging.Filter):
+        def filter(self, record):
+            raise ValueError("a bad filter")
+
+    logger, bad_filter = logging.getLogger("pointsman"), Bad()
+    op = pointsman.op(takes("reference", 1e-3), name="op", selector=selector)
+    op.variant("bad", lambda x: 1 / 0)
+    unraised, hook = [], sys.unraisablehook
+    sys.unraisablehook = unraised.append
+    logger.addFilter(bad_filter)
+    try:
+        for _ in range(100):
+            assert op(5) == 5
+    finally:
+        logger.removeFilter(bad_filter)
+        sys.unraisablehook = hook
+    assert unraised and "a bad filter" in str(unraised[0].exc_value)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_f36_a_child_says_its_own_warnings_and_nothing_twice():
+    code = """
+        import os, pointsman, sys
+        def fails(name):
+            clock = pointsman.FakeClock()
+            s = pointsman.Selector(clock=clock)
+            def reference(x):
+                clock.advance(1e-3)
+                return x
+            op = pointsman.op(reference, name=name, selector=s)
+            op.variant("bad", lambda x: 1 / 0)
+            for _ in range(100):
+                op(5)
+        fails("before")
+        pid = os.fork()
+        if pid == 0:
+            fails("in_child")
+            sys.exit(0)
+        os.waitpid(pid, 0)
+        fails("in_parent")
+    """
+    said = program(code).stderr.splitlines()
+    for name in ["before", "in_child", "in_parent"]:
+        mine = [line for line in said if "op: " + name in line]
+        assert mine and len(mine) == len(set(mine)), said
