@@ -22,6 +22,9 @@ const SLOW: Duration = Duration::from_micros(120);
 /// Time in which an op that is called all the time becomes hot, with some to spare.
 const WARM_UP: Duration = Duration::from_millis(100);
 
+/// Calls of a slow op that are made with and without a listener in turn.
+const LISTENED: u32 = 64;
+
 pub(crate) struct Traced {
     pub(crate) off_ns: f64,
     pub(crate) hot_ns: f64,
@@ -154,9 +157,10 @@ fn slow_share(count: u32) -> Result<f64, BuildError> {
     }
     let run = Contestant::new(|| _ = black_box(op.run(&64)));
     let mut shares = Vec::new();
-    for _ in 0..count.div_ceil(8) {
-        let [unheard] = rounds([&run], 8);
-        let [heard] = heard_rounds([&run], 8);
+    // Long enough that a listener's own first steps do not count.
+    for _ in 0..count.div_ceil(LISTENED) {
+        let [unheard] = rounds([&run], LISTENED);
+        let [heard] = heard_rounds([&run], LISTENED);
         shares.push(median(heard) / median(unheard) - 1.0);
     }
     Ok(median(shares))

@@ -20,6 +20,9 @@ use crate::variant::{Compiles, Variant};
 /// Combinations of shapes or types that are remembered.
 const MOST_SEEN: usize = 65_536;
 
+/// What compiling takes at least: the quickest measured is 20 ms, of JAX for one addition.
+pub(crate) const LEAST_NS: u64 = 5_000_000;
+
 /// Keys are mixed already.
 #[derive(Default)]
 struct Plain(u64);
@@ -144,9 +147,14 @@ impl Compiled {
         });
     }
 
+    /// A variant has nothing to compile for calls like this any more.
+    pub(crate) fn ready(&self, place: usize, features: &Features) {
+        self.change(features, |who, seen| seen.ready |= who & 1 << place);
+    }
+
     /// A variant has compiled for this call, which took so long with it.
     pub(crate) fn done(&self, place: usize, features: &Features, ns: u64) {
-        self.change(features, |who, seen| seen.ready |= who & 1 << place);
+        self.ready(place, features);
         let cost = &self.cost_ns[place];
         let known = cost.load(Relaxed);
         cost.store(if known == 0 { ns } else { known / 2 + ns / 2 }, Relaxed);

@@ -103,7 +103,7 @@ pub enum Rejection {
     ClockWentBack,
     /// First use of the variant in this process.
     WarmUp,
-    /// Another call inside this one was a trial.
+    /// Another call inside this one was a trial, or one by which its op found out who should serve.
     NestedTrial,
     /// It waited for other calls on the same GPU.
     Queued,
@@ -130,7 +130,7 @@ impl fmt::Display for Rejection {
             Rejection::TooLong => "more than a day passed",
             Rejection::ClockWentBack => "the clock went back",
             Rejection::WarmUp => "first use in this process",
-            Rejection::NestedTrial => "a trial ran inside it",
+            Rejection::NestedTrial => "an op inside it was finding out",
             Rejection::Queued => "it waited for other calls",
         })
     }

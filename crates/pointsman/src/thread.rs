@@ -15,8 +15,8 @@ struct Local {
     shard: Cell<u32>,
     /// Calls of any op that this thread is inside of.
     depth: Cell<u32>,
-    /// Trials this thread has run.
-    trials: Cell<u32>,
+    /// Calls this thread has run that were to find something out.
+    probes: Cell<u32>,
 }
 
 thread_local! {
@@ -24,7 +24,7 @@ thread_local! {
         Local {
             shard: Cell::new(0),
             depth: Cell::new(0),
-            trials: Cell::new(0),
+            probes: Cell::new(0),
         }
     };
 }
@@ -75,14 +75,15 @@ pub(crate) fn nested() -> bool {
     LOCAL.with(|local| local.depth.get() > 0)
 }
 
-/// Trials that this thread has run so far: if the number grows during a call, the call's time
-/// contains a trial.
-pub(crate) fn trials() -> u32 {
-    LOCAL.with(|local| local.trials.get())
+/// Calls that this thread has run to find something out: trials, and those that others served while a
+/// variant was checked. If the number grows during a call, the call's time says nothing about what it
+/// will take later.
+pub(crate) fn probes() -> u32 {
+    LOCAL.with(|local| local.probes.get())
 }
 
-pub(crate) fn count_trial() {
-    LOCAL.with(|local| local.trials.set(local.trials.get().wrapping_add(1)));
+pub(crate) fn count_probe() {
+    LOCAL.with(|local| local.probes.set(local.probes.get().wrapping_add(1)));
 }
 
 #[repr(align(128))] // two cache lines: the prefetcher fetches pairs

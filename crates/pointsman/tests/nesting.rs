@@ -2,11 +2,13 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use common::{Log, MICRO, builder, numbers, selector, spend, takes, truth};
-use pointsman::{Backend, Clock, FakeClock, Function, Handle, Outcome, Workload};
+use pointsman::{Backend, Checks, Clock, FakeClock, Function, Handle, Outcome, Verify, Workload};
 
 type Op = Handle<Function<usize, usize>>;
 
@@ -181,4 +183,97 @@ fn f41_a_panic_deep_inside_leaves_the_outer_call_whole() {
     let before = op.stats().served_ns;
     op.run(&100_000);
     assert!(op.stats().served_ns > before);
+}
+
+struct Inner;
+
+impl pointsman::Op for Inner {
+    type Args<'a> = usize;
+    type Output = usize;
+
+    fn name(&self) -> &str {
+        "inner"
+    }
+    fn workload(&self, n: &usize) -> Workload {
+        Workload::new([*n])
+    }
+}
+
+impl Verify for Inner {
+    type Sample = usize;
+    fn sample(&self, workload: &Workload, _: u64) -> usize {
+        workload.size() as usize
+    }
+    fn args(&self, sample: &mut usize) -> usize {
+        *sample
+    }
+    fn agrees(&self, expected: (&usize, &usize), got: (&usize, &usize)) -> bool {
+        expected == got
+    }
+}
+
+#[test]
+fn f41_a_call_inside_which_a_check_is_awaited_says_nothing_about_the_outer_variant() {
+    let clock = FakeClock::new();
+    let selector = builder(&clock).checks(Checks::Background).build().unwrap();
+    let caller = thread::current().id();
+    let released = Arc::new(AtomicBool::new(true));
+    // Takes its time for the caller, and for the check as long as it is held.
+    let body = |ns: u64| {
+        let (time, released) = (clock.clone(), released.clone());
+        move |n: &mut usize| {
+            if thread::current().id() == caller {
+                spend(&time, ns);
+            } else {
+                while !released.load(SeqCst) {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+            truth(*n)
+        }
+    };
+    let inner = selector
+        .op(Inner)
+        .reference("slow", Backend::Scalar, body(900 * MICRO))
+        .variant("fast", Backend::Simd, body(10 * MICRO))
+        .verified()
+        .build()
+        .unwrap();
+    let within = inner.clone();
+    let op = numbers(&selector, "outer")
+        .reference(
+            "plain",
+            Backend::Scalar,
+            takes(&clock, &Log::default(), "plain", 100 * MICRO),
+        )
+        .variant("nested", Backend::Simd, move |n| within.run(**n))
+        .build()
+        .unwrap();
+    let judged = |checks: u64| {
+        let begin = Instant::now();
+        while inner.stats().checks < checks {
+            assert!(begin.elapsed() < Duration::from_secs(30));
+            inner.run(64);
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
+    // It is known that the fast one is fast, but not whether it is right with sizes like the next.
+    judged(1);
+    (0..100).for_each(|_| _ = inner.run(64));
+    assert_eq!(inner.explain(Workload::new([64])).chosen, "fast");
+    released.store(false, SeqCst);
+    let run = |calls: usize| {
+        for _ in 0..calls {
+            assert_eq!(op.run(&5_000), truth(5_000));
+        }
+        op.explain(Workload::new([5_000]))
+    };
+    let before = inner.stats().calls;
+    let told = run(300);
+    assert!(inner.stats().calls > before, "it was tried");
+    assert_eq!(told.variants[1].samples, 0, "{told}");
+    released.store(true, SeqCst);
+    judged(2);
+    let told = run(1_000);
+    assert_eq!(told.chosen, "nested", "{told}");
 }

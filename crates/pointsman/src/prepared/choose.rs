@@ -5,6 +5,7 @@ use crate::decision::{Prediction, Reason};
 use crate::learn::{Pick, bits};
 use crate::selector::Mode;
 use crate::state::{Ask, Look};
+use crate::thread;
 use crate::trace::{self, Trail};
 use crate::workload::Workload;
 
@@ -216,6 +217,7 @@ impl Prepared {
                 let serving = if agreed == 0 { reference } else { agreed };
                 pick = self.decide(workload, key, serving, explore);
                 if may {
+                    thread::count_probe(); // whoever serves now is not who will serve
                     pick = pick.unpublished();
                 }
             }

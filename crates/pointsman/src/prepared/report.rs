@@ -20,16 +20,16 @@ impl Prepared {
         run: impl FnOnce() -> T,
     ) -> (T, Result<Cost, Rejection>) {
         let shared = self.shared();
-        let trials = thread::trials();
+        let probes = thread::probes();
         let start = shared.clock.now_ns();
         let value = self.inside(run);
         let end = shared.clock.now_ns();
-        let cost = match thread::trials() == trials {
+        let cost = match thread::probes() == probes {
             true => measured(start, end, shared.clock_cost_ns),
             false => Err(Rejection::NestedTrial),
         };
         if chosen.reason.is_trial() {
-            thread::count_trial();
+            thread::count_probe();
         }
         (value, cost)
     }

@@ -7,6 +7,7 @@ use crate::learn::{Pick, bits};
 use crate::op::{CheckCase, Kind, Op};
 use crate::selector::Mode;
 use crate::state::Ask;
+use crate::thread;
 use crate::workload::Workload;
 
 impl<O: Op, K: Kind<O>> Inner<O, K> {
@@ -47,6 +48,9 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
             let open = checks.is_open(workload, pick.variant, now_ns);
             drop(checks);
             let may_check = shared.mode == Mode::Learn && open;
+            if may_check {
+                thread::count_probe(); // whoever serves now is not who will serve
+            }
             let serving = match left & checked {
                 0 => 1 << self.reference,
                 some => some,

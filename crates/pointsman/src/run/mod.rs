@@ -518,20 +518,20 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
     /// Runs something between two readings of the clock.
     fn clocked<T>(&self, pick: &Pick, run: impl FnOnce() -> T) -> (T, Result<Cost, Rejection>) {
         let shared = self.shared();
-        let trials = thread::trials();
+        let probes = thread::probes();
         let start = shared.clock.now_ns();
         let value = {
             let _inside = Inside::enter();
             run()
         };
         let end = shared.clock.now_ns();
-        let cost = if thread::trials() == trials {
+        let cost = if thread::probes() == probes {
             measured(start, end, shared.clock_cost_ns)
         } else {
             Err(Rejection::NestedTrial)
         };
         if pick.reason.is_trial() {
-            thread::count_trial();
+            thread::count_probe();
         }
         (value, cost)
     }
