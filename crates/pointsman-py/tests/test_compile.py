@@ -55,6 +55,41 @@ def test_a_new_shape_is_no_measurement_of_a_compiled_variant(selector, clock):
     assert told.variants[1]["predicted"]["ns"] < 5_000
 
 
+def test_what_was_compiled_before_is_measured_at_once():
+    """JAX counts its compilations: a shape that it knows already is no warm-up."""
+    selector = pointsman.Selector(store="memory", environment=False)
+    twice = jax.jit(lambda x: x + x)
+    shapes = [(n,) for n in range(1, 40)]
+    for shape in shapes:
+        twice(np.ones(shape, np.float32))
+    op = pointsman.op(lambda x: x + x, name="op", selector=selector)
+    op.variant("jax", twice)
+    for shape in shapes:
+        op(np.ones(shape, np.float32))
+    stats = op.stats()
+    tried = next(v for v in stats.variants if v["name"] == "jax")
+    assert tried["samples"] > 0
+    # The first use in the process, of each of the two.
+    assert rejected(op) <= 2, stats
+
+
+def test_a_quick_first_call_was_no_compilation(selector, clock):
+    def quick(x):
+        clock.advance(1e-5)
+        return x
+
+    def reference(x):
+        clock.advance(1e-3)
+        return x
+
+    op = pointsman.op(reference, name="op", selector=selector)
+    op.variant("quick", quick, compiles="shapes")
+    for n in range(1, 200):
+        op(np.ones((n, 7)))
+    assert rejected(op) <= 2, op.stats()
+    assert op.explain(np.ones((200, 7))).chosen == "quick"
+
+
 def test_numba_compiles_for_new_types_and_that_does_not_count():
     selector = pointsman.Selector(store="memory", environment=False)
 
