@@ -177,12 +177,16 @@ impl Ready {
     ) -> PyResult<Value<'py>> {
         let (py, place) = (call.arguments.py(), chosen.index());
         let function = self.function(call, place);
-        let compiles_now = cold.all & 1 << place != 0;
+        let supposed = cold.all & 1 << place != 0;
+        let brought = call.named.map(|_| compiled::jitted(function));
+        let jitted = brought.as_ref().unwrap_or(&self.jitted[place]);
         if !chosen.is_timed() {
+            let before = compiled::count(py, jitted);
             let start = self.prepared.now_ns();
             let value = self.prepared.inside(|| call.arguments.call(function))?;
             let took = self.prepared.now_ns().saturating_sub(start);
-            self.note_compiled(call, place, compiles_now, took);
+            let after = compiled::count(py, jitted);
+            self.note_compiled(call, place, supposed, before.zip(after), took);
             return Ok(value);
         }
         if !matches!(self.variants[place].get().declared.wait, Wait::Never) {
@@ -190,25 +194,19 @@ impl Ready {
             // does whoever uses it.
             call.arguments.each(|arg| drop(wait::until_ready(arg)));
         }
-        let brought = call.named.map(|_| compiled::jitted(function));
-        let jitted = brought.as_ref().unwrap_or(&self.jitted[place]);
         let before = compiled::count(py, jitted);
+        let start = self.prepared.now_ns();
         let (value, cost) = self.prepared.clocked(chosen, || {
             let value = call.arguments.call(function)?;
             self.wait_for(place, &value)?;
             Ok::<_, PyErr>(value)
         });
         let value = value?;
-        let took = cost.map_or(0, Cost::ns);
-        let told = (!jitted.is_empty()).then(|| compiled::count(py, jitted) != before);
-        let supposed = self.found_jax(place, &value) || compiles_now;
-        // Who counts is believed. Of others, nothing that compiles is done so soon.
-        let compiled = told.unwrap_or(supposed && took >= compiled::LEAST_NS);
-        match compiled {
-            false if supposed => self.compiled.ready(place, call.features),
-            _ => self.note_compiled(call, place, compiled, took),
-        }
-        let cost = match compiled {
+        // Also where it is no measurement of the variant.
+        let took = self.prepared.now_ns().saturating_sub(start);
+        let after = compiled::count(py, jitted);
+        let supposed = self.found_jax(place, &value) || supposed;
+        let cost = match self.note_compiled(call, place, supposed, before.zip(after), took) {
             true => cost.and(Err(Rejection::WarmUp)),
             false => cost,
         };
@@ -225,11 +223,27 @@ impl Ready {
             && self.compiled.is(place, Compiles::ByShape)
     }
 
-    fn note_compiled(&self, call: Call<'_, '_>, place: usize, compiled: bool, took_ns: u64) {
+    /// Notes what a call says about compilation: whether it was supposed to compile, what its variant
+    /// counted before and after, and how long it took. True if it compiled.
+    fn note_compiled(
+        &self,
+        call: Call<'_, '_>,
+        place: usize,
+        supposed: bool,
+        counted: Option<(usize, usize)>,
+        took_ns: u64,
+    ) -> bool {
+        // Who counts is believed. Of others, nothing that compiles is done so soon.
+        let compiled = match counted {
+            Some((before, after)) => before != after,
+            None => supposed && took_ns >= compiled::LEAST_NS,
+        };
         match compiled {
             true => self.compiled.done(place, call.features, took_ns),
+            false if supposed => self.compiled.ready(place, call.features),
             false => self.compiled.spent(call.features, took_ns),
         }
+        compiled
     }
 
     /// Reports a failure. It was the variant's own: another one has served the call.
@@ -284,8 +298,13 @@ impl Ready {
         let out = PyDict::new(py);
         for place in (0..self.variants.len()).filter(|place| eligible & 1 << place != 0) {
             let mut seconds = Vec::new();
+            let brought = call
+                .named
+                .map(|_| compiled::jitted(self.function(call, place)));
+            let jitted = brought.as_ref().unwrap_or(&self.jitted[place]);
             // The first call compiles and fills caches.
             for turn in 0..=repeat {
+                let before = compiled::count(py, jitted);
                 let start = self.prepared.now_ns();
                 let run = || {
                     let value = call.arguments.call(self.function(call, place))?;
@@ -298,7 +317,10 @@ impl Ready {
                 }
                 let took = self.prepared.now_ns().saturating_sub(start);
                 match turn {
-                    0 => self.note_compiled(call, place, true, took),
+                    0 => {
+                        let counted = before.zip(compiled::count(py, jitted));
+                        self.note_compiled(call, place, true, counted, took);
+                    }
                     _ => {
                         self.prepared
                             .observe(call.workload, place, Cost::from_ns(took));

@@ -185,8 +185,8 @@ impl Jitted {
         }
     }
 
-    /// How often it has compiled, as far as it says.
-    fn count(&self, py: Python<'_>) -> usize {
+    /// How often it has compiled, if it says.
+    fn count(&self, py: Python<'_>) -> Option<usize> {
         let counted = match self {
             Jitted::Numba(f) => f
                 .bind(py)
@@ -197,13 +197,16 @@ impl Jitted {
                 size.and_then(|n| n.extract())
             }
         };
-        counted.unwrap_or(0)
+        counted.ok()
     }
 }
 
-/// How often these have compiled in all.
-pub(crate) fn count(py: Python<'_>, jitted: &[Jitted]) -> usize {
-    jitted.iter().map(|j| j.count(py)).sum()
+/// How often these have compiled in all; `None` if nobody says.
+pub(crate) fn count(py: Python<'_>, jitted: &[Jitted]) -> Option<usize> {
+    match jitted.is_empty() {
+        true => None,
+        false => jitted.iter().map(|j| j.count(py)).sum(),
+    }
 }
 
 /// What a function compiles: itself, or what it names.

@@ -2,7 +2,7 @@
 //!
 //! `Op` is what the decorator makes, and its call the line that a user's call goes down; `Selector`
 //! chooses for callers who run the work themselves; `ops` has the ready operations on NumPy arrays.
-#![deny(unsafe_code)] // but for one call of Python's C interface, in `log`
+#![forbid(unsafe_code)]
 
 mod arguments;
 mod attempts;

@@ -1,23 +1,26 @@
 //! Warnings of the library as records of Python's `logging`, under the name `pointsman`.
 //!
 //! A warning may come from any thread, with locks held and without the interpreter's: nothing of
-//! Python may run there. So it is queued, and the interpreter takes it up when it next can.
+//! Python may run there. So it is queued, and said at the end of the next call of ours from Python.
 
-use std::ffi::{c_int, c_void};
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Most warnings that wait: a thread that never lets Python run must not fill the memory.
+/// Most warnings that wait: a program that never calls us again must not fill its memory with them.
 const MOST: usize = 1_000;
 
 static QUEUE: Mutex<Vec<Warning>> = Mutex::new(Vec::new());
+
+/// Whether anything waits.
+static WAITING: AtomicBool = AtomicBool::new(false);
 
 /// Whether the queue is of no use: somebody who is no more held it while the process was forked.
 static MUTE: AtomicBool = AtomicBool::new(false);
@@ -41,45 +44,47 @@ fn queue() -> MutexGuard<'static, Vec<Warning>> {
 pub(crate) fn forked() {
     match QUEUE.try_lock() {
         Ok(mut queue) => queue.clear(),
-        Err(_) => MUTE.store(true, Relaxed),
+        Err(TryLockError::Poisoned(e)) => e.into_inner().clear(),
+        Err(TryLockError::WouldBlock) => MUTE.store(true, Relaxed),
+    }
+    WAITING.store(false, Relaxed);
+}
+
+/// Says what waits, at the end of a call. What a handler raises does not reach the caller, unless it is
+/// a request to stop.
+#[inline]
+pub(crate) fn say(py: Python<'_>) -> PyResult<()> {
+    match WAITING.load(Relaxed) {
+        true => say_warnings(py),
+        false => Ok(()),
     }
 }
 
 /// Says what waits.
+#[cold]
 #[pyfunction]
 pub(crate) fn say_warnings(py: Python<'_>) -> PyResult<()> {
     if MUTE.load(Relaxed) {
         return Ok(());
     }
+    WAITING.store(false, Relaxed);
     let waiting = std::mem::take(&mut *queue());
-    if waiting.is_empty() {
-        return Ok(());
-    }
-    let logging = py.import("logging")?;
-    let logger = logging.call_method1("getLogger", ("pointsman",))?;
-    for Warning { error, text } in waiting {
-        let level = if error { "error" } else { "warning" };
-        logger.call_method1(level, ("%s", text))?;
+    for warning in waiting {
+        match log(py, &warning) {
+            Err(error) if error.is_instance_of::<PyException>(py) => {
+                error.write_unraisable(py, None);
+            }
+            done => done?,
+        }
     }
     Ok(())
 }
 
-extern "C" fn pending(_: *mut c_void) -> c_int {
-    Python::attach(|py| {
-        if let Err(error) = say_warnings(py) {
-            // The interpreter was about to do something else, which is not to fail for this.
-            error.write_unraisable(py, None);
-        }
-    });
-    0
-}
-
-/// Asks the interpreter to say what waits. It has room for some such requests; when it has none left,
-/// one of ours is among them or the next warning asks again.
-#[allow(unsafe_code)]
-fn ask() {
-    // SAFETY: it may be called from any thread, attached or not; `pending` ignores its argument.
-    unsafe { pyo3::ffi::Py_AddPendingCall(Some(pending), std::ptr::null_mut()) };
+fn log(py: Python<'_>, warning: &Warning) -> PyResult<()> {
+    let logging = py.import("logging")?;
+    let logger = logging.call_method1("getLogger", ("pointsman",))?;
+    let level = if warning.error { "error" } else { "warning" };
+    logger.call_method1(level, ("%s", &warning.text)).map(drop)
 }
 
 struct Listener;
@@ -109,9 +114,8 @@ impl Subscriber for Listener {
         let mut queue = queue();
         if queue.len() < MOST {
             queue.push(warning);
+            WAITING.store(true, Relaxed);
         }
-        drop(queue);
-        ask();
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

@@ -12,6 +12,7 @@ use crate::arguments::{Arguments, Features};
 use crate::attempts::Call;
 use crate::check::Check;
 use crate::errors;
+use crate::log;
 use crate::plan::Plan;
 use crate::ready::Ready;
 use crate::report::{Explanation, Stats};
@@ -53,7 +54,9 @@ impl Op {
             }
         };
         let (features, workload) = self.look(arguments)?;
-        ready.run(Call::new(arguments, &features, &workload))
+        let done = ready.run(Call::new(arguments, &features, &workload));
+        log::say(args.py())?;
+        done
     }
 
     /// As a method of a class.

@@ -8,6 +8,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::arguments::{Arguments, Features};
 use crate::attempts::Call;
+use crate::log;
 use crate::ready::Ready;
 
 /// An op for calls of one workload: see `Op.plan`. Only call it with arguments of the same shapes,
@@ -29,7 +30,9 @@ impl Plan {
     ) -> PyResult<Bound<'py, PyAny>> {
         let arguments = Arguments { args, kwargs };
         let call = Call::new(arguments, &self.features, &self.workload);
-        self.ready.run(call)
+        let done = self.ready.run(call);
+        log::say(args.py())?;
+        done
     }
 
     fn __repr__(&self) -> String {

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use crate::decision::human_ns;
 use crate::error::{BoxError, Failure, OutOfMemory};
@@ -122,7 +122,7 @@ impl Quarantine {
 
     /// Whether nobody holds its lock.
     pub(crate) fn is_free(&self) -> bool {
-        self.cases.try_lock().is_ok()
+        !matches!(self.cases.try_lock(), Err(TryLockError::WouldBlock))
     }
 
     /// Notes a failure; true if the variant is quarantined for it.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 
 use arc_swap::ArcSwap;
 use serde::Serialize;
@@ -574,14 +574,14 @@ impl OpState {
     /// In a forked child, what was not saved yet is the parent's to save.
     pub(crate) fn forked(&self) {
         // There is no other thread any more: a lock that is free now stays free.
-        if self.plans.try_lock().is_err() || !self.quarantine.is_free() {
-            return;
-        }
         if let (Ok(mut learner), Ok(mut checked)) =
             (self.learner.try_lock(), self.checked.try_lock())
         {
             drop((learner.take_unsaved(), checked.take_unsaved()));
-            drop(self.take_unsaved_accounts(&mut learner));
+            let plans_are_free = !matches!(self.plans.try_lock(), Err(TryLockError::WouldBlock));
+            if plans_are_free && self.quarantine.is_free() {
+                drop(self.take_unsaved_accounts(&mut learner));
+            }
         }
     }
 

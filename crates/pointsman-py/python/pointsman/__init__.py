@@ -12,6 +12,7 @@
 """
 
 import atexit as _atexit
+import logging as _logging
 import os as _os
 
 from . import _core, ops
@@ -59,8 +60,8 @@ _LAST_SAVE = 1.0
 def _save_at_exit():
     try:
         _core.flush_all(_LAST_SAVE)
-    except StoreError:
-        pass  # it has been logged; a program's end is no place to raise
+    except StoreError as error:  # a program's end is no place to raise
+        _logging.getLogger("pointsman").warning("what was learned last is not saved: %s", error)
     _core.say_warnings()
 
 

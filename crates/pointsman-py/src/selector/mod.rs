@@ -20,6 +20,7 @@ use self::group::{Group, Known, known, preferring};
 use crate::arguments::Arguments;
 use crate::attempts::{Call, Named};
 use crate::errors::{self, NoVariantError};
+use crate::log;
 use crate::memory::Free;
 use crate::report::{Explanation, Stats};
 use crate::variant;
@@ -118,8 +119,10 @@ impl Selector {
         if !environment {
             builder = builder.ignore_environment();
         }
+        let core = builder.build().map_err(errors::value)?;
+        log::say(py)?;
         Ok(Selector {
-            core: builder.build().map_err(errors::value)?,
+            core,
             learning: AtomicBool::new(true),
             backends: known(py, backends)?,
             groups: RwLock::default(),
@@ -138,7 +141,9 @@ impl Selector {
         let group = slf.get().group(slf, &workload.op, None)?;
         let core = preferring(&group, workload.core, preferred)?;
         let eligible = slf.get().eligible(&group, &core, workload.memory);
-        match group.ready.prepared.peek(&core, eligible) {
+        let place = group.ready.prepared.peek(&core, eligible);
+        log::say(slf.py())?;
+        match place {
             Some(place) => Ok(group.names[place].clone_ref(slf.py())),
             None => Err(nobody(workload)),
         }
@@ -161,6 +166,7 @@ impl Selector {
             true => prepared.choose(&core, eligible),
             false => prepared.known(&core, eligible),
         };
+        log::say(slf.py())?;
         match chosen {
             Some(chosen) => Ok(Decision {
                 group,
@@ -203,7 +209,7 @@ impl Selector {
         let core = preferring(&group, workload.core, preferred)?;
         let core = core.gradient(core.needs_gradient() || features.gradient);
         let eligible = slf.get().eligible(&group, &core, workload.memory);
-        group.ready.run(Call {
+        let done = group.ready.run(Call {
             arguments,
             features: &features,
             workload: &core,
@@ -211,7 +217,9 @@ impl Selector {
                 functions: &bodies,
                 eligible,
             }),
-        })
+        });
+        log::say(slf.py())?;
+        done
     }
 
     /// Adds a measurement that the caller has made: so many seconds on this backend.
@@ -285,7 +293,9 @@ impl Selector {
     #[pyo3(signature = (*, timeout = 5.0))]
     fn flush(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
         let within = seconds(timeout)?;
-        py.detach(|| self.core.flush(within)).map_err(errors::store)
+        let done = py.detach(|| self.core.flush(within)).map_err(errors::store);
+        log::say(py)?;
+        done
     }
 
     /// Writes all knowledge of the store to one file; the number of entries.

@@ -180,6 +180,9 @@ impl Prepared {
         self.state.release(asked_ns);
         let mask = self.eligible(workload, places)?;
         let (pick, to_check) = self.pick(workload, key, mask, true);
+        if to_check.is_some() {
+            thread::count_probe(); // whoever serves now is not who will serve
+        }
         self.state.publish(key ^ self.salt, mask, &pick);
         let mut chosen = self.timed_choice(key, &pick, weight, asked_ns);
         chosen.to_check = to_check;
@@ -217,7 +220,6 @@ impl Prepared {
                 let serving = if agreed == 0 { reference } else { agreed };
                 pick = self.decide(workload, key, serving, explore);
                 if may {
-                    thread::count_probe(); // whoever serves now is not who will serve
                     pick = pick.unpublished();
                 }
             }
