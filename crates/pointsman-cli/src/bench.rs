@@ -8,6 +8,7 @@ use pointsman_benchmarks::{Kernels, Overhead, Stream};
 
 use crate::listen::{self, Otlp};
 use crate::output::{Failure, report};
+use crate::sizes::Sizes;
 
 #[derive(Args)]
 #[command(arg_required_else_help = false)]
@@ -49,6 +50,9 @@ enum What {
         /// Seed of the stream
         #[arg(long, default_value_t = 1)]
         seed: u64,
+        /// Sizes of the calls: elements of the largest array
+        #[arg(long, default_value = "16..1048576")]
+        sizes: Sizes,
         /// Let GPUs take part
         #[arg(long)]
         gpu: bool,
@@ -72,13 +76,14 @@ impl Bench {
                 json,
                 calls,
                 seed,
+                sizes,
                 gpu,
             } => {
                 let stream = Stream {
                     calls: calls as usize,
                     seed,
+                    sizes: sizes.ends(),
                     gpu,
-                    ..Stream::default()
                 };
                 let bar = ProgressBar::new(u64::from(calls));
                 let oracle = stream.play(listen::watch, |done| bar.set_position(done as u64));

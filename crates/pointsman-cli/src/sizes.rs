@@ -15,6 +15,11 @@ impl Sizes {
     /// all overhead to what fits no cache.
     pub(crate) const DEFAULT: &str = "16..4194304";
 
+    /// The least and the largest.
+    pub(crate) fn ends(self) -> (usize, usize) {
+        (1 << self.first, 1 << self.last)
+    }
+
     /// All of them, in order.
     pub(crate) fn all(self) -> impl Iterator<Item = usize> {
         (self.first..=self.last).map(|exponent| 1 << exponent)
