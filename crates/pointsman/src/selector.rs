@@ -17,6 +17,7 @@ use crate::builder::{SelectorBuilder, Settings};
 use crate::cell::KeyHasher;
 use crate::check::Checks;
 use crate::clock::{Clock, clock_cost_ns, clock_tick_ns};
+use crate::decision::Reason;
 use crate::env::Env;
 use crate::error::BuildError;
 use crate::machine::{Calibration, Machine};
@@ -533,6 +534,18 @@ impl Shared {
     pub(crate) fn touched(&self) {
         if !self.saver.is_started() {
             self.start_saver();
+        }
+    }
+
+    /// Why a published choice serves.
+    #[inline]
+    pub(crate) fn settled_reason(&self, is_forced: impl FnOnce() -> bool) -> Reason {
+        match self.mode {
+            Mode::Reference => Reason::Reference,
+            _ if is_forced() => Reason::Forced,
+            Mode::Frozen => Reason::Frozen,
+            Mode::Learn if self.policy.is_some() => Reason::Policy,
+            Mode::Learn => Reason::Historical,
         }
     }
 

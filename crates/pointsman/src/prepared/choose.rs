@@ -250,26 +250,14 @@ impl Prepared {
         self.forced & 1 << id != 0 || workload.preference() == Some(backend)
     }
 
-    /// Why a published choice serves.
-    #[inline]
-    fn settled_reason(&self, id: u8, workload: &Workload) -> Reason {
-        match self.shared().mode {
-            Mode::Reference => Reason::Reference,
-            _ if self.is_forced(id, workload) => Reason::Forced,
-            Mode::Frozen => Reason::Frozen,
-            Mode::Learn if self.shared().policy.is_some() => Reason::Policy,
-            Mode::Learn => Reason::Historical,
-        }
-    }
-
-    #[inline]
     fn untimed(&self, index: u8, workload: &Workload, confidence: f64) -> Chosen {
         Chosen {
             index,
             timed: false,
             traced: false,
             to_check: None,
-            reason: self.settled_reason(self.ids[usize::from(index)], workload),
+            reason: (self.shared())
+                .settled_reason(|| self.is_forced(self.ids[usize::from(index)], workload)),
             confidence,
             key: workload.cell_key(),
             predicted: Prediction::default(),

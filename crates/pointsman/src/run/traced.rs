@@ -8,7 +8,6 @@ use crate::error::Attempt;
 use crate::learn::Pick;
 use crate::learn::published::Choice;
 use crate::op::{Kind, Op, VariantBody};
-use crate::selector::Mode;
 use crate::thread::Inside;
 use crate::trace::{self, Told, Trail};
 use crate::workload::Workload;
@@ -29,7 +28,7 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         }
         let (id, _turn) = self.led(choice.variant, workload, eligible);
         let told = Told {
-            reason: self.settled_reason(id, workload),
+            reason: (self.shared()).settled_reason(|| self.is_forced(id, workload)),
             confidence: choice.confidence(),
             has_history: choice.has_history,
             predicted_ns: self.state.level_ns(workload.cell_key(), id),
@@ -54,17 +53,6 @@ impl<O: Op, K: Kind<O>> Inner<O, K> {
         match result {
             Ok(output) => K::served(output),
             Err(caught) => self.after_failure(id, workload, caught, args, span),
-        }
-    }
-
-    /// Why a published choice serves.
-    fn settled_reason(&self, id: u8, workload: &Workload) -> Reason {
-        match self.shared().mode {
-            Mode::Reference => Reason::Reference,
-            _ if self.is_forced(id, workload) => Reason::Forced,
-            Mode::Frozen => Reason::Frozen,
-            Mode::Learn if self.shared().policy.is_some() => Reason::Policy,
-            Mode::Learn => Reason::Historical,
         }
     }
 
