@@ -65,6 +65,8 @@ unset OTEL_EXPORTER_OTLP_ENDPOINT OTEL_EXPORTER_OTLP_PROTOCOL OTEL_SERVICE_NAME 
 unset POINTSMAN_FORCE POINTSMAN_DISABLE POINTSMAN_MODE POINTSMAN_POLICY POINTSMAN_SEED
 POINTSMAN_STORE=memory
 export POINTSMAN_STORE
+# The same cases of the property tests in every run, so that a failure can be repeated.
+export PROPTEST_RNG_SEED="${PROPTEST_RNG_SEED:-1}"
 
 say "format"
 cargo fmt --all -- --check

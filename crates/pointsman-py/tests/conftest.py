@@ -2,6 +2,11 @@ import os
 import pathlib
 
 import pytest
+from hypothesis import settings
+
+# The same cases in every run, so that a failure can be repeated; `--hypothesis-profile=default` draws others.
+settings.register_profile("repeatable", derandomize=True)
+settings.load_profile("repeatable")
 
 # Nothing of the user's is read or written.
 for name in list(os.environ):

@@ -234,10 +234,15 @@ fn quantised(value: f64) -> u16 {
     (value.to_bits() >> CELL_SHIFT) as u16
 }
 
-/// Lower edge of a cell in one feature.
+/// The edge of a cell in one feature that is nearer to zero. Beyond the outermost cells, where it
+/// would be infinite, it is the largest finite number of their sign.
 fn value_from(quantised: u16) -> f64 {
     let value = f64::from_bits(u64::from(quantised) << CELL_SHIFT);
-    if value.is_finite() { value } else { f64::MAX }
+    if value.is_finite() {
+        value
+    } else {
+        f64::MAX.copysign(value)
+    }
 }
 
 /// log2(1 + |x|), with the sign of x. No further than 2^70, which is beyond every size there is:
@@ -361,6 +366,15 @@ mod tests {
         for (i, other) in others.iter().enumerate() {
             assert_ne!(base.cell_key(), other.cell_key(), "{i}");
             assert_ne!(base.cell(), other.cell(), "{i}");
+        }
+    }
+
+    #[test]
+    fn the_outermost_cells_go_round_too() {
+        for value in [f64::MAX, f64::MIN, f64::MIN_POSITIVE, 5e-324, -5e-324, -0.0] {
+            let cell = Workload::new([value]).cell();
+            assert_eq!(cell.workload().cell(), cell, "{value:e}");
+            assert_eq!(Cell::decode(&cell.encode()), Some(cell), "{value:e}");
         }
     }
 
