@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pointsman::{Calibration, FakeClock, Outcome, Reason, Selector, Workload};
+use pointsman::{Backend, Calibration, FakeClock, Outcome, Reason, Selector, Workload};
 
 /// A small generator of scripted noise, so that the script does not depend on the library's.
 struct Script(u64);
@@ -113,6 +113,54 @@ fn a_lone_cell_with_four_variants_is_settled_on_the_best_within_50_calls() {
         settled >= 99,
         "settled on the best in {settled} of 100 seeds"
     );
+}
+
+/// Each is a surprise to whoever has seen the others.
+const APART: [f64; 4] = [1e6, 1e3, 1e2, 3e4];
+
+#[test]
+fn variants_that_are_orders_of_magnitude_apart_are_told_apart_within_50_calls() {
+    for seed in 0..96 {
+        let mut world = World::new(seed);
+        let mut costs = APART;
+        costs.rotate_left(seed as usize % 4);
+        costs[1..].rotate_left(seed as usize / 4 % 3);
+        let workload = Workload::new([1000]);
+        let mut call = || world.call(&workload, &FOUR, &costs, noisy);
+        (0..50).for_each(|_| _ = call());
+        let wrong = (0..50).filter(|_| {
+            let call = call();
+            !is_trial(&call) && call.cost > call.best
+        });
+        assert_eq!(wrong.count(), 0, "seed {seed}: {costs:?}");
+    }
+}
+
+#[test]
+fn a_cost_model_that_knows_no_difference_keeps_nobody_from_being_tried() {
+    let clock = FakeClock::new();
+    let selector = Selector::builder()
+        .in_memory()
+        .ignore_environment()
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    let takes = |ns: f64| {
+        let clock = clock.clone();
+        move |_: &mut &f64| clock.advance(Duration::from_nanos(ns as u64))
+    };
+    let workload = |n: &f64| Workload::new([*n]).flops(2.0 * n).bytes(8.0 * n);
+    let op = selector
+        .function("op", workload)
+        .reference("a", Backend::Scalar, takes(APART[0]))
+        .variant("b", Backend::Scalar, takes(APART[1]))
+        .variant("c", Backend::Scalar, takes(APART[2]))
+        .variant("d", Backend::Scalar, takes(APART[3]))
+        .build()
+        .unwrap();
+    (0..50).for_each(|_| op.run(&1000.0));
+    let explanation = op.explain(workload(&1000.0));
+    assert_eq!(explanation.chosen, "c", "{explanation}");
 }
 
 #[test]

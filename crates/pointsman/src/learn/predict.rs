@@ -141,9 +141,7 @@ impl Learner {
                 let linear = self.ridge.mean(self.basis.row(*cell as usize), *variant);
                 let residual = samples.level() - self.prior(*variant, &place.work) - linear;
                 let mut variance = heard_variance(samples, self.tick_ns);
-                // One or two samples far from everything else are more likely outliers than the
-                // truth.
-                if samples.held() < 3 && residual * residual > 4.0 * usual {
+                if is_doubtful(samples, residual) && residual * residual > 4.0 * usual {
                     variance += residual * residual / 4.0;
                 }
                 points.push(Neighbour {
@@ -256,19 +254,17 @@ impl Learner {
                 tries,
                 points: self.measured_in[usize::from(variant)],
                 measured: self.is_measured(variant),
-                priced: tries < adaptive::FIRST_TRIES && self.prior(variant, &place.work) > 0.0,
+                prior: self.prior(variant, &place.work),
             };
             if let Some(samples) = samples {
                 let deviation = samples.level() - own.mean;
                 let mut noise = own_variance(samples, self.outliers, self.tick_ns);
                 let mut far = own.variance;
                 let surprise = deviation.powi(2) / (9.0 * (noise + far + expected.shared));
-                if samples.held() < 3 {
-                    // One or two samples far from all expectation are more likely outliers than
-                    // the truth;
+                if is_doubtful(samples, deviation) {
                     noise *= 1.0 + surprise;
                 } else {
-                    // three or more, and it is the expectation that was wrong.
+                    // It is the expectation that was wrong.
                     far *= 1.0 + surprise * surprise;
                 }
                 precision += (far + noise).recip();
@@ -430,6 +426,12 @@ fn own_variance(samples: &Samples, outliers: f64, tick_ns: f64) -> f64 {
     };
     let misled = OUTLIER_SIZE2 * outliers.max(0.01).powi(1 + held as i32 / 2);
     1.57 * spread * spread / f64::from(held) + misled + tick * tick + cold * cold
+}
+
+/// Whether what was measured, so far from all expectation, is more likely an outlier than the truth: one or
+/// two samples that are too slow. Other work on the machine makes calls slower; nothing makes them faster.
+fn is_doubtful(samples: &Samples, deviation: f64) -> bool {
+    samples.held() < 3 && deviation > 0.0
 }
 
 /// Variance of a level as a witness to others: half the spread, because it is not known before a cell

@@ -78,8 +78,8 @@ pub(crate) struct Candidate {
     pub(crate) points: u32,
     /// Whether any measurement of it was ever accepted.
     pub(crate) measured: bool,
-    /// Whether the cost model says what its first tries cost.
-    pub(crate) priced: bool,
+    /// Log of what the cost model says, if it says anything.
+    pub(crate) prior: f64,
 }
 
 impl Candidate {
@@ -105,7 +105,7 @@ impl Candidate {
             tries: 0,
             points: 0,
             measured: false,
-            priced: false,
+            prior: 0.0,
         }
     }
 }
@@ -263,7 +263,9 @@ fn first_try<'a>(situation: &Situation<'a>, best: &Candidate) -> Option<&'a Cand
         .candidates
         .iter()
         .filter(|c| cheap && c.tries < FIRST_TRIES && c.variant != best.variant)
-        .filter(|c| !c.priced || c.mean - best.mean < DEAR)
+        // Only what the cost model says of the two: that the best is better than it says is no word
+        // against the other.
+        .filter(|c| c.prior - best.prior < DEAR)
         // Warm-up and one measurement of each, one after the other; then what is left.
         .min_by_key(|c| [1, 0, 2][c.tries.min(2) as usize])
 }
