@@ -3,10 +3,10 @@
     python benchmarks/python/libraries.py [--calls N] [--seed N] [--json]
 
 On each call the contestants run in random order: the op, as a program would call it, and each library by
-itself, on the first calls of a shape always and later on one in four. The op starts knowing nothing, and
-its trials count. A library's time is its mean for the shape times the number of calls. The oracle takes the
-library with the lowest median for each shape. Every library compiles for every shape before the clock runs,
-and every contestant finds its arguments in the caches, as far as they fit.
+itself. The op starts knowing nothing, and its trials count. The oracle takes the library with the lowest median
+for each shape. Every library compiles for every shape before the clock runs;
+pointsman.ops, which learns as well, is called often enough to be as finished as the others; and every
+contestant finds its arguments in the caches, as far as they fit.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def have(name):
         return None
 
 
-THOROUGH, SPARSE = 8, 4
+COMPILED, LEARNED = 2, 100
 NO_LIBRARY = ("pointsman", "pointsman_late", "oracle", "oracle_late")
 
 
@@ -122,9 +122,9 @@ def play(calls, seed):
         most = 18 if name == "matmul" else 20
         for size in np.unique(np.geomspace(16, 2**most, 10).astype(int)):
             args = arguments(name, size, rng)
-            for function in functions.values():
-                function(*args)
-                function(*args)
+            for library, function in functions.items():
+                for _ in range(LEARNED if library == "ops" else COMPILED):
+                    function(*args)
             cases.append((name, op, functions, args, {k: [] for k in functions}, []))
     clock = time.perf_counter_ns
 
@@ -137,36 +137,33 @@ def play(calls, seed):
 
     for _ in range(calls):
         name, op, functions, args, alone, own = order.choice(cases)
-        contestants = [("op", op)]
-        if len(own) < THOROUGH or order.randrange(SPARSE) == 0:
-            contestants += functions.items()
+        contestants = [("op", op), *functions.items()]
         order.shuffle(contestants)
         for who, function in contestants:
             (own if who == "op" else alone[who]).append(timed(function, args))
     return cases, selector
 
 
-def late_mean(times):
-    """Of the second half of them: shapes are met all along, so it is the same time for everybody."""
-    return statistics.fmean(times[len(times) // 2 :])
+def late(times):
+    """The second half of them: shapes are met all along, so it is the same time for everybody."""
+    return times[len(times) // 2 :]
 
 
 def total(cases):
     """Nanoseconds of the op, of the oracle and of each library wherever it takes part; of the former two also
-    in the second half of each shape's calls, as if all had been like them."""
+    in the second half of each shape's calls."""
     sums = {"pointsman": 0, "pointsman_late": 0, "oracle": 0, "oracle_late": 0}
     for _, _, functions, _, alone, own in cases:
         if not own:
             continue
-        sums["pointsman"] += sum(own)
-        sums["pointsman_late"] += late_mean(own) * len(own)
-        means = {k: statistics.fmean(v) * len(own) for k, v in alone.items()}
         best = min(functions, key=lambda k: statistics.median(alone[k]))
-        sums["oracle"] += means[best]
-        sums["oracle_late"] += late_mean(alone[best]) * len(own)
+        sums["pointsman"] += sum(own)
+        sums["pointsman_late"] += sum(late(own))
+        sums["oracle"] += sum(alone[best])
+        sums["oracle_late"] += sum(late(alone[best]))
         for library in {k for case in cases for k in case[2]}:
             # Where a library has no variant, NumPy stands in.
-            sums[library] = sums.get(library, 0) + means.get(library, means["numpy"])
+            sums[library] = sums.get(library, 0) + sum(alone.get(library, alone["numpy"]))
     return sums
 
 
