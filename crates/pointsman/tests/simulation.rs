@@ -137,6 +137,23 @@ fn variants_that_are_orders_of_magnitude_apart_are_told_apart_within_50_calls() 
 }
 
 #[test]
+fn a_long_call_hears_at_once_what_its_neighbours_have_found_out() {
+    let mut world = World::new(1);
+    let [small, large] = [16, 1 << 20].map(|n| Workload::new([n]));
+    for _ in 0..40 {
+        world.call(&small, &["a", "b"], &[1e4, 1e6], noisy);
+    }
+    let call = |world: &mut World| world.call(&large, &["a", "b"], &[1e7, 5e5], noisy).variant;
+    let before: usize = (0..20).map(|_| call(&mut world)).sum();
+    assert_eq!(before, 0, "from small calls, b would take a second");
+    for n in [7 << 17, 9 << 17, 7 << 17, 9 << 17] {
+        world.call(&Workload::new([n]), &["b"], &[5e5], noisy);
+    }
+    let after: usize = (0..3).map(|_| call(&mut world)).sum();
+    assert!(after > 0, "it takes 0.5 ms next door");
+}
+
+#[test]
 fn a_cell_whose_neighbours_are_known_is_right_within_3_calls() {
     let mut right = 0;
     for seed in 0..50 {

@@ -45,6 +45,10 @@ const CLUSTER: usize = 8;
 /// tables ask a seventh less often, and are as good.
 const SURE: f64 = 0.95;
 
+/// How long a cell has served when it may hear news of its neighbours, whoever else it is: a hundred times as
+/// long as asking takes.
+const NEWS_NS: f64 = 3e6;
+
 /// Steps that they may make at a time.
 const STEPS: usize = 3;
 
@@ -85,8 +89,12 @@ impl Learner {
                 .is_some_and(Option::is_some)
         };
         let measured = |v: u8| place.of(v).is_some_and(|s| s.held() > 0);
-        // A cell that is called often rests on its own samples: it hears news ever more rarely.
-        let busy = place.visits > 4 && !place.visits.is_power_of_two();
+        // A cell that is called often rests on its own samples: it hears news ever more rarely, unless its
+        // calls are so long that asking is nothing beside them.
+        let since = place.calls - expected.calls;
+        let served = place.incumbent.and_then(|v| place.of(v));
+        let served_ns = served.map_or(0.0, |s| since * s.level().exp());
+        let busy = place.visits > 4 && !place.visits.is_power_of_two() && served_ns < NEWS_NS;
         // So does a new one that is sure of its choice.
         let idle = place.visits <= 4 && place.sure > SURE;
         let same = expected.version == self.version;
@@ -118,6 +126,7 @@ impl Learner {
             }
             return Expected {
                 version: self.version,
+                calls: here.calls,
                 shared: 0.0,
                 own,
             };
@@ -178,6 +187,7 @@ impl Learner {
         }
         Expected {
             version: self.version,
+            calls: here.calls,
             shared: local.shared,
             own,
         }

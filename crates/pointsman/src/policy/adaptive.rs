@@ -44,10 +44,11 @@ const OUT_OF_REACH: f64 = 1.1;
 const WRONG: f64 = 0.01;
 const IF_WRONG: f64 = 0.5;
 
-/// Tries of a variant, over all cells, before the uncertainty of its predictions is taken at its
-/// word: the few measurements they rest on may be outliers, and were made on cheap workloads. While
-/// the bank is rich, up to four standard deviations count as one.
+/// Tries of a variant, and cells in which it was measured, before the uncertainty of its predictions is
+/// taken at its word: the few measurements they rest on may be outliers, and were made on cheap workloads.
+/// While the bank is rich, up to four standard deviations count as one.
 const NEW: u32 = 8;
+const NEW_CELLS: u32 = 4;
 const MOST_BOLD: f64 = 6.0;
 
 /// Share of the calls in other cells that may profit from what is found out in this one.
@@ -295,7 +296,7 @@ fn worth_a_trial<'a>(
         // found out by serving from the best.
         let open = variance - best.own;
         let mut moved = open / (open + other.noise).sqrt();
-        if other.tries < NEW {
+        if other.tries < NEW || other.points < NEW_CELLS {
             moved *= boldness;
         }
         let gain = saving(gap + WORTHWHILE, moved).0;
