@@ -4,9 +4,9 @@
 
 On each call the contestants run in random order: the op, as a program would call it, and each library by
 itself. The op starts knowing nothing, and its trials count. The oracle takes the library with the lowest median
-for each shape. Every library compiles for every shape before the clock runs;
-pointsman.ops, which learns as well, is called often enough to be as finished as the others; and every
-contestant finds its arguments in the caches, as far as they fit.
+for each shape. Every library compiles for every shape before the clock runs; pointsman.ops, which learns as
+well, is called often enough to be as finished as the others; and every contestant finds its arguments in the
+caches, as far as they fit.
 """
 
 import argparse

@@ -45,7 +45,7 @@ const CLUSTER: usize = 8;
 /// tables ask a seventh less often, and are as good.
 const SURE: f64 = 0.95;
 
-/// How long a cell has served when it may hear news of its neighbours, whoever else it is: a hundred times as
+/// How long a cell has served when it may hear news of its neighbours, whatever its visits: a hundred times as
 /// long as asking takes.
 const NEWS_NS: f64 = 3e6;
 

@@ -79,7 +79,7 @@ pub(crate) struct Candidate {
     pub(crate) points: u32,
     /// Whether any measurement of it was ever accepted.
     pub(crate) measured: bool,
-    /// Log of what the cost model says, if it says anything.
+    /// Log of what the cost model says; 0 if it says nothing.
     pub(crate) prior: f64,
 }
 
@@ -264,11 +264,16 @@ fn first_try<'a>(situation: &Situation<'a>, best: &Candidate) -> Option<&'a Cand
         .candidates
         .iter()
         .filter(|c| cheap && c.tries < FIRST_TRIES && c.variant != best.variant)
-        // Only what the cost model says of the two: that the best is better than it says is no word
-        // against the other.
-        .filter(|c| c.prior - best.prior < DEAR)
+        .filter(|c| !is_dear(c, best))
         // Warm-up and one measurement of each, one after the other; then what is left.
         .min_by_key(|c| [1, 0, 2][c.tries.min(2) as usize])
+}
+
+/// Whether the cost model calls a variant dear. It must know both: that the best is better than it says,
+/// or that it says nothing of it, is no word against the other.
+fn is_dear(other: &Candidate, best: &Candidate) -> bool {
+    let knows_both = other.prior > 0.0 && best.prior > 0.0;
+    knows_both && other.prior - best.prior >= DEAR
 }
 
 /// The variant most worth a trial here that the bank can pay for, if any is worth one, and its
@@ -399,6 +404,18 @@ mod tests {
         close(misled(3, 0.2), 3.0 * 0.04);
         close(misled(4, 0.2), 4.0 * 0.008);
         close(misled(9, 0.2), 126.0 * 0.2f64.powi(5));
+    }
+
+    #[test]
+    fn the_cost_model_calls_dear_only_what_it_can_compare() {
+        let by = |prior| Candidate {
+            prior,
+            ..Candidate::unknown(0)
+        };
+        assert!(is_dear(&by(8.0), &by(6.0)));
+        assert!(!is_dear(&by(7.0), &by(6.0)), "less than 3 times");
+        assert!(!is_dear(&by(8.0), &by(0.0)), "nothing is said of the best");
+        assert!(!is_dear(&by(0.0), &by(6.0)));
     }
 
     #[test]
