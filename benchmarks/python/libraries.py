@@ -1,6 +1,6 @@
 """A mixed stream of calls over NumPy, Numba, JAX, PyTorch (where installed) and pointsman.ops.
 
-    python benchmarks/python/libraries.py [--calls N] [--seed N] [--json]
+    python benchmarks/python/libraries.py [--calls N] [--seed N] [--budget SHARE] [--json]
 
 On each call the contestants run in random order: the op, as a program would call it, and each library by
 itself. The op starts knowing nothing, and its trials count. The oracle takes the library with the lowest median
@@ -110,9 +110,9 @@ def arguments(name, size, rng):
     return tuple(rng.standard_normal(size).astype(np.float32) for _ in range(count))
 
 
-def play(calls, seed):
+def play(calls, seed, budget):
     rng, order = np.random.default_rng(seed), random.Random(seed)
-    selector = pointsman.Selector(store="memory", environment=False)
+    selector = pointsman.Selector(store="memory", environment=False, budget=budget)
     cases = []
     for name, functions in libraries().items():
         op = pointsman.op(functions["numpy"], name=name, selector=selector, reference="numpy")
@@ -171,9 +171,10 @@ def main():
     options = argparse.ArgumentParser()
     options.add_argument("--calls", type=int, default=20_000)
     options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--budget", type=float, default=0.01, help="share of the time that trials may cost")
     options.add_argument("--json", action="store_true")
     options = options.parse_args()
-    cases, _ = play(options.calls, options.seed)
+    cases, _ = play(options.calls, options.seed, options.budget)
     groups = {"all": cases}
     for case in cases:
         groups.setdefault(case[0], []).append(case)

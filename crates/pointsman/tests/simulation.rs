@@ -43,6 +43,7 @@ impl World {
         let selector = Selector::builder()
             .in_memory()
             .ignore_environment()
+            .calibration(Calibration::nominal())
             .clock(clock.clone())
             .seed(seed)
             .build()
@@ -575,6 +576,25 @@ fn calibration_is_the_prior_of_the_first_call() {
     let small = Workload::new([64]).flops(128).bytes(512);
     let decision = selector.decide("op", &small, &["threads", "scalar"]);
     assert_eq!(decision.variant(), "scalar");
+}
+
+#[test]
+fn a_dear_launch_keeps_nobody_from_large_workloads() {
+    // The vectors lose on all that is small, by the time it takes to begin; then large calls come.
+    let workload = |n: f64| Workload::new([n]).flops(2.0 * n).bytes(8.0 * n);
+    let late = |seed: u64| {
+        let mut world = World::new(seed);
+        let mut call = |n: f64| {
+            let costs = [100.0 + n, 10_000.0 + 0.1 * n];
+            world.call(&workload(n), &["scalar", "simd"], &costs, noisy)
+        };
+        for n in [16.0, 50.0, 200.0, 700.0] {
+            (0..200).for_each(|_| _ = call(n));
+        }
+        (0..30).filter(|_| call(1e6).variant == 0).count()
+    };
+    let late: Vec<usize> = (1..=20).map(late).collect();
+    assert!(late.iter().all(|calls| *calls <= 3), "{late:?}");
 }
 
 #[test]

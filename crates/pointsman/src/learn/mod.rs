@@ -17,6 +17,7 @@ mod chart;
 mod cholesky;
 mod kernel;
 mod knowledge;
+mod launch;
 mod neighbours;
 mod predict;
 pub(crate) mod published;
@@ -221,6 +222,8 @@ pub(crate) struct Learner {
     basis: Basis,
     ridge: Ridge,
     search: Search,
+    /// What each variant takes before its work begins, beyond what the cost model says, in nanoseconds.
+    launches: Vec<f64>,
     /// Whether the cost model explains the costs.
     trust_prior: bool,
     version: u64,
@@ -269,6 +272,7 @@ impl Learner {
             evicted: Vec::new(),
             basis: Basis::default(),
             ridge: Ridge::default(),
+            launches: Vec::new(),
             search: Search::default(),
             trust_prior: true,
             version: 1,

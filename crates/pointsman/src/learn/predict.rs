@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 
 use super::cells::{Cells, Expected, Own, Place};
+use super::launch::{self, Sight};
 use super::neighbours::{Local, Neighbour, nearest, share};
 use super::ridge::{Point, Ridge};
 use super::samples::Samples;
 use super::scales::{Witness, Witnesses};
-use super::{Foreign, Known, Learner, Work, bits};
+use super::{Foreign, Learner, Work, bits};
 use crate::decision::Prediction;
 use crate::machine::BackendCost;
 use crate::policy::adaptive::{self, Candidate};
@@ -202,27 +203,41 @@ impl Learner {
         }
     }
 
-    /// Log of what the calibrated cost model says; 0 if the caller gave neither flops nor bytes.
+    /// Log of what the calibrated cost model says, and the variant's own launch; 0 if the caller gave neither
+    /// flops nor bytes.
     fn cost_model(&self, variant: u8, work: &Work) -> f64 {
-        let known = self.variants.get(usize::from(variant));
-        let Some(Known {
-            cost: Some(cost),
-            backend,
-            ..
-        }) = known
-        else {
-            return 0.0;
-        };
+        let launch_ns = self.launches.get(usize::from(variant)).unwrap_or(&0.0);
+        self.model_ns(variant, work)
+            .map_or(0.0, |ns| (ns + launch_ns).ln())
+    }
+
+    /// What the calibrated cost model says, if the caller gave flops or bytes.
+    fn model_ns(&self, variant: u8, work: &Work) -> Option<f64> {
+        let known = self.variants.get(usize::from(variant))?;
         if work.flops <= 0.0 && work.bytes <= 0.0 {
-            return 0.0;
+            return None;
         }
         let cost = BackendCost {
-            transfer_bytes_per_s: work.way(*backend, &self.variants),
-            ..*cost
+            transfer_bytes_per_s: work.way(known.backend, &self.variants),
+            ..known.cost?
         };
-        cost.predict_ns(work.flops, work.bytes, work.bytes)
-            .max(1.0)
-            .ln()
+        Some(cost.predict_ns(work.flops, work.bytes, work.bytes))
+    }
+
+    /// Learns what each variant takes beyond the cost model before its work begins.
+    fn learn_launches(&mut self) {
+        let mut seen: Vec<Vec<Sight>> = vec![Vec::new(); self.variants.len()];
+        for place in self.cells.iter() {
+            for samples in place.samples.iter().filter(|s| s.held() > 0) {
+                if let Some(model_ns) = self.model_ns(samples.variant, &place.work) {
+                    seen[usize::from(samples.variant)].push(Sight {
+                        ln_cost: samples.level(),
+                        model_ns,
+                    });
+                }
+            }
+        }
+        self.launches = launch::launches(&seen);
     }
 
     /// What is expected of variants in a cell, from its neighbours and its own samples. Fills in
@@ -309,6 +324,7 @@ impl Learner {
             self.measured_in[usize::from(samples.variant)] += u32::from(samples.held() > 0);
         }
         self.basis.survey(self.cells.all());
+        self.learn_launches();
         let (with, misfit_with) = self.fitted(true);
         self.ridge = with;
         self.trust_prior = true;
