@@ -131,3 +131,33 @@ def test_f36_a_child_says_its_own_warnings():
     said = program(code).stderr.splitlines()
     for name in ["before", "in_child", "in_parent"]:
         assert any("op: " + name in line for line in said), said
+
+
+def test_what_waits_at_a_fork_is_said_by_the_parent_alone(tmp_path):
+    code = """
+        import os, pathlib, time
+        import pointsman
+
+        selector = pointsman.Selector()
+        workload = pointsman.Workload("op", (10,))
+        selector.record(workload, "numpy", 1e-5)
+        selector.flush()
+        store = pathlib.Path(os.environ["POINTSMAN_STORE"])
+        for file in store.parent.iterdir():
+            file.write_bytes(b"x" * 100_000)
+        selector.record(workload, "numpy", 1e-5)
+        # The thread that saves finds out, which takes five seconds, and has nobody to tell.
+        end = time.monotonic() + 60
+        while not any("damaged" in file.name for file in store.parent.iterdir()):
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        time.sleep(1)
+        child = os.fork()
+        if child == 0:
+            selector.select(workload)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        selector.select(workload)
+        """
+    said = program(code, POINTSMAN_STORE=str(tmp_path / "knowledge.sqlite")).stderr
+    assert said.count("the store is damaged") == 1, said
