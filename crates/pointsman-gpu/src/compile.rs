@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::device::{Device, Gpu};
 use crate::error::Error;
+use crate::exit::{self, UnderWay};
 use crate::job::Job;
 use crate::kernel::Kernel;
 
@@ -136,6 +137,7 @@ impl Prepared {
         }
         state.waits = true;
         drop(state);
+        exit::watch();
         let mut queue = self.gpu.inner.kernels.queue();
         queue.waiting.push_back(self.clone());
         if !queue.busy {
@@ -189,7 +191,8 @@ impl Prepared {
 
 /// Makes ready what waits, then ends.
 fn work(gpu: &Gpu) {
-    loop {
+    // Before anything that it outlives: what is dropped here may end a device.
+    while let Some(_until_dropped) = UnderWay::begin() {
         let next = {
             let mut queue = gpu.inner.kernels.queue();
             let next = queue.waiting.pop_front();

@@ -11,6 +11,7 @@ use pointsman::Backend;
 
 use crate::compile::Kernels;
 use crate::error::Error;
+use crate::exit::UnderWay;
 use crate::info::Info;
 use crate::job::Job;
 use crate::pool::Pool;
@@ -182,7 +183,10 @@ impl Gpu {
         // To end a device waits for what it is at, which may be for ever.
         let _ = std::thread::Builder::new()
             .name("pointsman-gpu-end".into())
-            .spawn(move || drop(broken));
+            .spawn(move || match UnderWay::begin() {
+                Some(until_dropped) => drop((broken, until_dropped)),
+                None => std::mem::forget(broken),
+            });
     }
 
     /// After the first loss the next call may try again at once; after that, not for a while.

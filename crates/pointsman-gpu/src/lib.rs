@@ -39,6 +39,7 @@ mod calibrate;
 mod compile;
 mod device;
 mod error;
+mod exit;
 mod found;
 mod info;
 mod job;
