@@ -67,7 +67,8 @@ impl Drop for End {
 /// Has the end of the process wait, if this thread will be the one that ends it.
 pub(crate) fn watch() {
     thread_local! {
-        static END: Option<End> = (std::thread::current().name() == Some("main")).then_some(End);
+        // Not `then_some`, which makes one and drops it.
+        static END: Option<End> = (std::thread::current().name() == Some("main")).then(|| End);
     }
     // A thread that is about to end has nothing to watch any more.
     let _ = END.try_with(|_| ());
