@@ -47,6 +47,7 @@ use crate::machine::BackendCost;
 use crate::outcome::{Cost, Rejection};
 use crate::policy::Policy;
 use crate::policy::adaptive::{self, Burst, Candidate, Situation};
+use crate::policy::steps::Steps;
 use crate::store::Costs;
 use crate::workload::Workload;
 
@@ -230,6 +231,8 @@ pub(crate) struct Learner {
     points: usize,
     changed: usize,
     bank: Bank,
+    /// Where variants are wished for, and how far up they are known.
+    steps: Steps,
     /// Times each variant was tried, in this and former processes, and accepted measurements.
     tries: Vec<u32>,
     measured: Vec<u32>,
@@ -279,6 +282,7 @@ impl Learner {
             points: 0,
             changed: 0,
             bank: Bank::new(budget),
+            steps: Steps::default(),
             tries: Vec::new(),
             measured: Vec::new(),
             measured_in: Vec::new(),
@@ -369,6 +373,7 @@ impl Learner {
                 outliers: self.outliers,
             },
             &mut self.bank,
+            &mut self.steps,
         );
         place.burst = pick.burst;
         if pick.reason == Reason::FirstTry {
@@ -399,7 +404,7 @@ impl Learner {
             burst: None,
             outliers: 0.0,
         };
-        let mut pick = adaptive::pick(&situation, &mut self.bank);
+        let mut pick = adaptive::pick(&situation, &mut self.bank, &mut self.steps);
         if let Some((variant, choice)) = self.constant_choice(question) {
             pick.variant = variant;
             pick.publish = (choice.good_for > 0).then_some(MAX_PERIOD);

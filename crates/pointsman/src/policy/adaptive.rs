@@ -6,12 +6,15 @@
 //!   what the trial is expected to cost. What it may save is what one more measurement could change,
 //!   so that a variant that is known is not tried again, and one that is hopeless hardly ever.
 //! - A trial happens only if its expected excess over the best fits the bank.
+//! - A trial that is too dear makes cheaper ones of the same variant, on the way there, worth more: see
+//!   [`super::steps`].
 //! - The first tries of a variant nobody has tried are outside the budget, because nothing is
 //!   known that could price them; there are few, and only on cheap workloads. Where the cost model
 //!   says that they are dear, they are trials like any other.
 
 use crate::decision::{Prediction, Reason};
 use crate::learn::{Bank, Pick};
+use crate::policy::steps::Steps;
 
 /// First tries of a variant that are outside the budget. The first is its warm-up, the other two
 /// are the fewest that can outvote an outlier.
@@ -177,7 +180,7 @@ const SHORT_NS: f64 = 5_000.0;
 const BURST: u8 = 6;
 const BURST_WARM: u8 = 3;
 
-pub(crate) fn pick(situation: &Situation<'_>, bank: &mut Bank) -> Pick {
+pub(crate) fn pick(situation: &Situation<'_>, bank: &mut Bank, steps: &mut Steps) -> Pick {
     let candidates = situation.candidates;
     let best = best(situation);
     let best_ns = best.prediction.ns();
@@ -202,7 +205,7 @@ pub(crate) fn pick(situation: &Situation<'_>, bank: &mut Bank) -> Pick {
             return answer(first, Reason::FirstTry, 0.0);
         }
         let more = if best_ns < SHORT_NS { BURST } else { 0 };
-        if let Some((tried, price_ns)) = worth_a_trial(situation, best, 1 + more, bank) {
+        if let Some((tried, price_ns)) = worth_a_trial(situation, best, 1 + more, bank, steps) {
             bank.reserve(price_ns * f64::from(1 + more));
             let mut pick = answer(tried, Reason::Trial, price_ns);
             pick.burst = Some(Burst {
@@ -283,6 +286,7 @@ fn worth_a_trial<'a>(
     best: &Candidate,
     calls: u8,
     bank: &mut Bank,
+    steps: &mut Steps,
 ) -> Option<(&'a Candidate, f64)> {
     let best_ns = best.mean.exp();
     let balance_ns = bank.balance();
@@ -318,6 +322,14 @@ fn worth_a_trial<'a>(
             let fruitless = f64::from(1 + other.tries);
             worth /= fruitless;
             price_ns *= fruitless;
+        }
+        if other.prediction.samples() > 0 {
+            steps.reach(other.variant, best.mean);
+        } else {
+            worth += steps.worth_ns(other.variant, best.mean) / price_ns.max(1.0);
+            // What came only once may never come again.
+            let again = (situation.visits - 1.0).max(0.0);
+            steps.wish(other.variant, best.mean, gain * again * best_ns);
         }
         let part = SHARE * worth.min(MOST_WORTH);
         let calls = f64::from(calls);
@@ -449,7 +461,8 @@ mod tests {
         let both = [once, known];
         let mut bank = Bank::new(1.0);
         bank.earn(1e9);
-        let mut tried = |best| worth_a_trial(&situation(&both), best, 1, &mut bank);
+        let mut steps = Steps::default();
+        let mut tried = |best| worth_a_trial(&situation(&both), best, 1, &mut bank, &mut steps);
         assert!(tried(&once).is_none(), "serving from the best tells more");
         assert!(tried(&known).is_some(), "the other may be the better one");
     }

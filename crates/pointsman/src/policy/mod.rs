@@ -40,6 +40,7 @@ mod linear;
 mod names;
 mod rules;
 mod score;
+pub(crate) mod steps;
 mod table;
 mod thompson;
 mod ucb1;
