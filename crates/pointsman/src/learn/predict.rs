@@ -203,6 +203,13 @@ impl Learner {
         }
     }
 
+    /// Log of what the calibrated cost model alone says, while it explains the costs; 0 otherwise, or if it says
+    /// nothing.
+    fn word(&self, variant: u8, work: &Work) -> f64 {
+        let says = self.model_ns(variant, work).filter(|_| self.trust_prior);
+        says.map_or(0.0, f64::ln)
+    }
+
     /// Log of what the calibrated cost model says, and the variant's own launch; 0 if the caller gave neither
     /// flops nor bytes.
     fn cost_model(&self, variant: u8, work: &Work) -> f64 {
@@ -279,7 +286,7 @@ impl Learner {
                 tries,
                 points: self.measured_in[usize::from(variant)],
                 measured: self.is_measured(variant),
-                prior: self.prior(variant, &place.work),
+                prior: self.word(variant, &place.work),
             };
             if let Some(samples) = samples {
                 let deviation = samples.level() - own.mean;

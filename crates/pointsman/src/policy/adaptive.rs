@@ -82,7 +82,7 @@ pub(crate) struct Candidate {
     pub(crate) points: u32,
     /// Whether any measurement of it was ever accepted.
     pub(crate) measured: bool,
-    /// Log of what the cost model says; 0 if it says nothing.
+    /// Log of what the cost model says before anything is measured; 0 if it says nothing.
     pub(crate) prior: f64,
 }
 
