@@ -144,7 +144,7 @@ impl Prepared {
             let gpu = self.gpu.clone();
             let started = std::thread::Builder::new()
                 .name("pointsman-gpu-compile".into())
-                .spawn(move || work(&gpu));
+                .spawn(move || work(gpu));
             queue.busy = started.is_ok();
         }
         false
@@ -190,9 +190,13 @@ impl Prepared {
 }
 
 /// Makes ready what waits, then ends.
-fn work(gpu: &Gpu) {
-    // Before anything that it outlives: what is dropped here may end a device.
-    while let Some(_until_dropped) = UnderWay::begin() {
+fn work(gpu: Gpu) {
+    let Some(until_dropped) = UnderWay::begin() else {
+        return std::mem::forget(gpu); // to drop it may end a device
+    };
+    // Dropped before what it must not outlive.
+    let gpu = gpu;
+    while until_dropped.goes_on() {
         let next = {
             let mut queue = gpu.inner.kernels.queue();
             let next = queue.waiting.pop_front();

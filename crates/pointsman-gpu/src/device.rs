@@ -11,7 +11,7 @@ use pointsman::Backend;
 
 use crate::compile::Kernels;
 use crate::error::Error;
-use crate::exit::UnderWay;
+use crate::exit::{self, UnderWay};
 use crate::info::Info;
 use crate::job::Job;
 use crate::pool::Pool;
@@ -181,6 +181,7 @@ impl Gpu {
         self.rest(&mut slot, error);
         drop(slot);
         // To end a device waits for what it is at, which may be for ever.
+        exit::watch();
         let _ = std::thread::Builder::new()
             .name("pointsman-gpu-end".into())
             .spawn(move || match UnderWay::begin() {

@@ -1,4 +1,4 @@
-//! The end of a process (fault 38): what a user loses if this fails is the exit code of a short program, and perhaps
+//! f38, the end of a process: what a user loses if this fails is the exit code of a short program, and perhaps
 //! its last output, to a driver that crashes when it is taken down while it compiles.
 
 mod common;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::gpu;
 
-/// When the child is to end: at the very beginning of compiling, in the middle of it, and after it.
+/// When the child is to end: at the very beginning of compiling, or in the middle of it.
 const AFTER_MS: &str = "POINTSMAN_TEST_END_AFTER_MS";
 
 fn main() {

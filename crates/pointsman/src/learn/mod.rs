@@ -223,7 +223,7 @@ pub(crate) struct Learner {
     basis: Basis,
     ridge: Ridge,
     search: Search,
-    /// What each variant takes before its work begins, beyond what the cost model says, in nanoseconds.
+    /// What each variant takes before its work begins, beyond what the cost model says, in nanoseconds of that model.
     launches: Vec<f64>,
     /// Whether the cost model explains the costs.
     trust_prior: bool,
@@ -364,6 +364,7 @@ impl Learner {
             &Situation {
                 candidates: &candidates,
                 shared,
+                cell: question.key,
                 visits: place.calls,
                 calls: self.served as f64,
                 incumbent: place.incumbent,
@@ -396,6 +397,7 @@ impl Learner {
         let situation = Situation {
             candidates: &candidates,
             shared,
+            cell: question.key,
             visits: 0.0,
             calls: 0.0,
             incumbent: None,

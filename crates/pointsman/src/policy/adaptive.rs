@@ -6,7 +6,7 @@
 //!   what the trial is expected to cost. What it may save is what one more measurement could change,
 //!   so that a variant that is known is not tried again, and one that is hopeless hardly ever.
 //! - A trial happens only if its expected excess over the best fits the bank.
-//! - A trial that is too dear makes cheaper ones of the same variant, on the way there, worth more: see
+//! - What a variant may save on a dear workload makes trials of it on cheaper ones, on the way there, worth more: see
 //!   [`super::steps`].
 //! - The first tries of a variant nobody has tried are outside the budget, because nothing is
 //!   known that could price them; there are few, and only on cheap workloads. Where the cost model
@@ -82,7 +82,7 @@ pub(crate) struct Candidate {
     pub(crate) points: u32,
     /// Whether any measurement of it was ever accepted.
     pub(crate) measured: bool,
-    /// Log of what the cost model says before anything is measured; 0 if it says nothing.
+    /// Log of what the cost model alone says; 0 if it says nothing, or is not trusted.
     pub(crate) prior: f64,
 }
 
@@ -121,6 +121,8 @@ pub(crate) struct Situation<'a> {
     /// Variance of what they share.
     pub(crate) shared: f64,
     pub(crate) incumbent: Option<u8>,
+    /// Key of the cell.
+    pub(crate) cell: u64,
     /// Calls of this cell, and of all of them.
     pub(crate) visits: f64,
     pub(crate) calls: f64,
@@ -292,6 +294,9 @@ fn worth_a_trial<'a>(
     let balance_ns = bank.balance();
     // A budget that nobody spends is best spent on finding out more.
     let boldness = 1.0 + (balance_ns / best_ns).max(0.0).ln_1p().min(MOST_BOLD) / 2.0;
+    if best.prediction.samples() > 0 {
+        steps.fulfilled(best.variant, situation.cell);
+    }
     let mut found = None;
     let mut most = 1.0;
     for other in situation.candidates {
@@ -324,12 +329,13 @@ fn worth_a_trial<'a>(
             price_ns *= fruitless;
         }
         if other.prediction.samples() > 0 {
-            steps.reach(other.variant, best.mean);
+            steps.known(other.variant, situation.cell, best.mean);
         } else {
             worth += steps.worth_ns(other.variant, best.mean) / price_ns.max(1.0);
             // What came only once may never come again.
             let again = (situation.visits - 1.0).max(0.0);
-            steps.wish(other.variant, best.mean, gain * again * best_ns);
+            let saves_ns = gain * again * best_ns;
+            steps.wish(other.variant, situation.cell, best.mean, saves_ns);
         }
         let part = SHARE * worth.min(MOST_WORTH);
         let calls = f64::from(calls);
@@ -451,6 +457,7 @@ mod tests {
             candidates,
             shared: 0.0,
             incumbent: None,
+            cell: 1,
             visits: 100.0,
             calls: 100.0,
             explore: true,

@@ -9,24 +9,31 @@
 const STEP: f64 = 0.7;
 
 /// Distance to the wish, in log cost, at which a step counts for a factor of e less.
-const REACH: f64 = 2.0;
+const DISTANCE: f64 = 2.0;
 
 /// How many times what is wished for counts beside what a step saves where it is made. With 1, replays of the times of four
 /// Python libraries found the best variant of the dearest workload later; with 6, so did replays of the public tables.
 const WEIGHT: f64 = 3.0;
 
-/// Wishes that differ by less in log cost are for the same workload.
-const SAME: f64 = 0.15;
-
-/// How far up one variant is known, and where it is wished for. Workloads are told apart by the log cost of their best variant.
+/// How far up one variant is known, and where it is wished for. How dear a workload is, is the log cost of its best variant.
 #[derive(Clone, Copy, Debug)]
 struct Wish {
-    /// The dearest workload on which it was measured.
+    /// The dearest workload on which it was measured and is not the best. Where it is the best, there is nothing to wish for,
+    /// and it may lose on others that are as dear.
     reached: f64,
-    /// A workload that is dearer than its trial's price allows, and what it may save there.
+    /// A cell where it was never measured, how dear it is, and what it may save there.
+    cell: u64,
     wanted: f64,
     saves_ns: f64,
 }
+
+/// Wished for nowhere.
+const NOTHING: Wish = Wish {
+    reached: f64::NEG_INFINITY,
+    cell: 0,
+    wanted: f64::NEG_INFINITY,
+    saves_ns: 0.0,
+};
 
 /// The wishes for the variants of an op.
 #[derive(Clone, Debug, Default)]
@@ -36,39 +43,43 @@ impl Steps {
     fn of(&mut self, variant: u8) -> &mut Wish {
         let index = usize::from(variant);
         if self.0.len() <= index {
-            let none = Wish {
-                reached: f64::NEG_INFINITY,
-                wanted: f64::NEG_INFINITY,
-                saves_ns: 0.0,
-            };
-            self.0.resize(index + 1, none);
+            self.0.resize(index + 1, NOTHING);
         }
         &mut self.0[index]
     }
 
-    /// A variant is known on this workload.
-    pub(crate) fn reach(&mut self, variant: u8, here: f64) {
+    /// A variant was measured in this cell: if it was wished for here, that is over.
+    pub(crate) fn fulfilled(&mut self, variant: u8, cell: u64) {
+        let wish = self.of(variant);
+        if wish.cell == cell {
+            let reached = wish.reached;
+            *wish = Wish { reached, ..NOTHING };
+        }
+    }
+
+    /// A variant was measured in a cell that is so dear, and is not the best there: what it takes on the way is known.
+    pub(crate) fn known(&mut self, variant: u8, cell: u64, here: f64) {
+        self.fulfilled(variant, cell);
         let wish = self.of(variant);
         wish.reached = wish.reached.max(here);
     }
 
-    /// A variant that was never measured on this workload may save so much there, in nanoseconds.
-    pub(crate) fn wish(&mut self, variant: u8, here: f64, saves_ns: f64) {
+    /// A variant that was never measured in this cell may save so much there, in nanoseconds.
+    pub(crate) fn wish(&mut self, variant: u8, cell: u64, here: f64, saves_ns: f64) {
         let wish = self.of(variant);
-        let is_news = (wish.wanted - here).abs() < SAME;
         let is_past = wish.wanted <= wish.reached;
-        if is_news || is_past || saves_ns > wish.saves_ns {
-            (wish.wanted, wish.saves_ns) = (here, saves_ns);
+        if wish.cell == cell || is_past || saves_ns > wish.saves_ns {
+            (wish.cell, wish.wanted, wish.saves_ns) = (cell, here, saves_ns);
         }
     }
 
-    /// What a trial of a variant on this workload is worth as a step to a dearer one, in nanoseconds.
+    /// What a trial of a variant in a cell that is so dear is worth as a step to a dearer one, in nanoseconds.
     pub(crate) fn worth_ns(&mut self, variant: u8, here: f64) -> f64 {
         let wish = self.of(variant);
         if here < wish.reached + STEP || here >= wish.wanted {
             return 0.0;
         }
-        WEIGHT * wish.saves_ns * ((here - wish.wanted) / REACH).exp()
+        WEIGHT * wish.saves_ns * ((here - wish.wanted) / DISTANCE).exp()
     }
 }
 
@@ -79,44 +90,45 @@ mod tests {
     #[test]
     fn a_wish_is_worth_more_the_nearer_the_step() {
         let mut steps = Steps::default();
-        steps.reach(1, 2.0);
-        steps.wish(1, 10.0, 100.0);
+        steps.known(1, 7, 2.0);
+        steps.wish(1, 8, 10.0, 100.0);
         let worth = [3.0, 6.0, 9.0].map(|here| steps.worth_ns(1, here));
         assert!(worth[0] > 0.0 && worth[0] < worth[1] && worth[1] < worth[2]);
-        assert!(worth[2] < 300.0);
+        assert!(worth[2] < WEIGHT * 100.0);
         assert_eq!(steps.worth_ns(0, 6.0), 0.0, "another variant");
     }
 
     #[test]
     fn what_is_known_nearer_or_lies_beyond_is_no_step() {
         let mut steps = Steps::default();
-        steps.wish(0, 10.0, 100.0);
-        steps.reach(0, 6.0);
-        steps.reach(0, 4.0);
+        steps.wish(0, 8, 10.0, 100.0);
+        steps.known(0, 6, 6.0);
+        steps.known(0, 4, 4.0);
         assert_eq!(steps.worth_ns(0, 5.0), 0.0);
         assert_eq!(steps.worth_ns(0, 6.5), 0.0, "too near to what is known");
         assert!(steps.worth_ns(0, 7.0) > 0.0);
-        assert_eq!(
-            steps.worth_ns(0, 10.0),
-            0.0,
-            "a trial there is its own worth"
-        );
+        assert_eq!(steps.worth_ns(0, 10.0), 0.0, "it is worth what it saves");
         assert_eq!(steps.worth_ns(0, 12.0), 0.0);
     }
 
     #[test]
-    fn the_greatest_wish_counts_until_it_is_fulfilled_or_less() {
+    fn the_greatest_wish_counts_until_less_is_expected() {
         let mut steps = Steps::default();
-        steps.wish(0, 10.0, 100.0);
-        steps.wish(0, 8.0, 50.0);
+        steps.wish(0, 8, 10.0, 100.0);
         let before = steps.worth_ns(0, 6.0);
-        steps.wish(0, 10.0, 20.0);
-        assert!(
-            (steps.worth_ns(0, 6.0) - before / 5.0).abs() < 1e-9,
-            "less is expected now"
-        );
-        steps.reach(0, 10.0);
-        steps.wish(0, 12.0, 1.0);
+        steps.wish(0, 9, 10.0, 50.0);
+        assert_eq!(steps.worth_ns(0, 6.0), before, "another cell, as dear");
+        steps.wish(0, 8, 10.0, 20.0);
+        assert!(steps.worth_ns(0, 6.0) < before / 4.0);
+    }
+
+    #[test]
+    fn a_wish_that_was_fulfilled_is_over_however_cheap_it_made_the_cell() {
+        let mut steps = Steps::default();
+        steps.wish(0, 8, 10.0, 100.0);
+        steps.known(0, 8, 9.0);
+        assert_eq!(steps.worth_ns(0, 9.8), 0.0);
+        steps.wish(0, 9, 12.0, 1.0);
         assert!(steps.worth_ns(0, 11.0) > 0.0, "another one's turn");
     }
 
