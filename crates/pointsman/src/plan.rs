@@ -12,7 +12,7 @@ use crate::workload::Workload;
 
 /// Most calls between two looks at what is published, as a power of two: quarantine and other news
 /// are seen at once, a better choice within 256 calls.
-const MAX_BATCH: u8 = 8;
+pub(crate) const MAX_BATCH: u8 = 8;
 
 /// A choice for one workload, for hot loops: see [`Handle::plan`].
 ///
@@ -31,11 +31,11 @@ pub struct Plan<O: Op, K: Kind<O> = Sure> {
 
 /// Calls that may be served without another look: variant (8 bits), the op's epoch (24 bits), how
 /// many there were (16 bits) and how many are left (16 bits).
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Batch(u64);
 
 impl Batch {
-    fn new(variant: u8, epoch: u32, calls: u64) -> Self {
+    pub(crate) fn new(variant: u8, epoch: u32, calls: u64) -> Self {
         let epoch = u64::from(epoch & 0xFF_FFFF);
         Batch(u64::from(variant) << 56 | epoch << 32 | calls << 16 | calls)
     }
@@ -46,16 +46,17 @@ impl Batch {
     }
 
     #[inline]
-    fn is_fresh(self, epoch: u32) -> bool {
+    pub(crate) fn is_fresh(self, epoch: u32) -> bool {
         self.0 as u16 > 0 && self.0 >> 32 & 0xFF_FFFF == u64::from(epoch & 0xFF_FFFF)
     }
 
-    fn left(self) -> u64 {
+    pub(crate) fn left(self) -> u64 {
         u64::from(self.0 as u16)
     }
 
     /// The same with fewer calls left.
-    fn without(self, calls: u64) -> Self {
+    #[inline]
+    pub(crate) fn without(self, calls: u64) -> Self {
         Batch(self.0 - calls.min(self.left()))
     }
 
@@ -64,8 +65,41 @@ impl Batch {
         i64::from((self.0 >> 16) as u16) - i64::from(self.0 as u16)
     }
 
-    pub(crate) fn load(word: &AtomicU64) -> Self {
+    /// The same of this variant.
+    pub(crate) fn used_by(self, variant: u8) -> i64 {
+        if self.variant() == variant {
+            self.used()
+        } else {
+            0
+        }
+    }
+
+    fn load(word: &AtomicU64) -> Self {
         Batch(word.load(Relaxed))
+    }
+}
+
+/// Who serves calls without counting each.
+pub(crate) trait Uncounted: Send + Sync {
+    /// Calls of a variant that the op's counters do not have yet.
+    fn calls(&self, variant: u8) -> i64;
+
+    /// Whether no thread is at it, so that asking does not wait.
+    fn is_free(&self) -> bool {
+        true
+    }
+
+    /// Drops them.
+    fn forget(&self);
+}
+
+impl Uncounted for AtomicU64 {
+    fn calls(&self, variant: u8) -> i64 {
+        Batch::load(self).used_by(variant)
+    }
+
+    fn forget(&self) {
+        self.store(0, Relaxed);
     }
 }
 
@@ -83,7 +117,8 @@ impl<O: Op, K: Kind<O>> Drop for Plan<O, K> {
 
 impl<O: Op, K: Kind<O>> Plan<O, K> {
     pub(crate) fn new(handle: Handle<O, K>, workload: Workload) -> Self {
-        let word = handle.inner.state.plan_word();
+        let word = Arc::new(AtomicU64::new(0));
+        handle.inner.state.add_uncounted(&word);
         let sum = AtomicU64::new(handle.inner.state.gate.first_sum());
         Plan {
             handle,

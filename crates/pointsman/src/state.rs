@@ -1,7 +1,7 @@
 //! What all handles of one op share: published choices, the learner, counters, quarantine.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 
 use arc_swap::ArcSwap;
@@ -17,7 +17,7 @@ use crate::learn::published::{Choice, Published};
 use crate::learn::{Known, Learner, Pick, Question, Seen};
 use crate::machine::Calibration;
 use crate::outcome::{Cost, Rejection};
-use crate::plan::Batch;
+use crate::plan::Uncounted;
 use crate::policy::Policy;
 use crate::selector::{Mode, Shared};
 use crate::store::{Account, Entry, Fact};
@@ -79,8 +79,8 @@ pub(crate) struct OpState {
     learner: Mutex<Learner>,
     checked: Mutex<Checked>,
     recent: Mutex<VecDeque<Remembered>>,
-    /// The words of live plans.
-    plans: Mutex<Vec<Weak<AtomicU64>>>,
+    /// Live plans, and whoever else counts calls for itself.
+    uncounted: Mutex<Vec<Weak<dyn Uncounted>>>,
     seed: u64,
 }
 
@@ -130,7 +130,7 @@ impl OpState {
             learner: Mutex::new(Learner::new(seed, budget, tick_ns as f64, policy)),
             checked: Mutex::default(),
             recent: Mutex::default(),
-            plans: Mutex::default(),
+            uncounted: Mutex::default(),
             seed,
         }
     }
@@ -311,24 +311,24 @@ impl OpState {
         }
     }
 
-    /// The word of a new plan.
-    pub(crate) fn plan_word(&self) -> Arc<AtomicU64> {
-        let word = Arc::new(AtomicU64::new(0));
-        let mut plans = self.plans.lock().unwrap_or_else(|e| e.into_inner());
-        plans.retain(|plan| plan.strong_count() > 0);
-        plans.push(Arc::downgrade(&word));
-        word
+    /// Counts what this one serves with the op's calls, as long as it lives.
+    pub(crate) fn add_uncounted<U: Uncounted + 'static>(&self, serves: &Arc<U>) {
+        let mut uncounted = self.uncounted.lock().unwrap_or_else(|e| e.into_inner());
+        uncounted.retain(|other| other.strong_count() > 0);
+        let serves: Weak<U> = Arc::downgrade(serves);
+        uncounted.push(serves);
     }
 
-    /// Calls that each variant has served, also those that plans have not reported yet.
+    fn live_uncounted(&self) -> impl Iterator<Item = Arc<dyn Uncounted>> {
+        let uncounted = self.uncounted.lock().unwrap_or_else(|e| e.into_inner());
+        let live: Vec<_> = uncounted.iter().filter_map(Weak::upgrade).collect();
+        live.into_iter()
+    }
+
+    /// Calls that each variant has served, also those that have not been reported yet.
     pub(crate) fn calls(&self, variant: u8) -> u64 {
-        let plans = self.plans.lock().unwrap_or_else(|e| e.into_inner());
-        let live = plans.iter().filter_map(Weak::upgrade);
-        let batches = live.map(|word| Batch::load(&word));
-        let unreported: i64 = batches
-            .filter(|batch| batch.variant() == variant)
-            .map(Batch::used)
-            .sum();
+        let live = self.live_uncounted();
+        let unreported: i64 = live.map(|serves| serves.calls(variant)).sum();
         self.counters
             .calls(variant)
             .saturating_add_signed(unreported)
@@ -578,8 +578,9 @@ impl OpState {
             (self.learner.try_lock(), self.checked.try_lock())
         {
             drop((learner.take_unsaved(), checked.take_unsaved()));
-            let plans_are_free = !matches!(self.plans.try_lock(), Err(TryLockError::WouldBlock));
-            if plans_are_free && self.quarantine.is_free() {
+            let is_free = !matches!(self.uncounted.try_lock(), Err(TryLockError::WouldBlock));
+            let are_free = is_free && self.live_uncounted().all(|serves| serves.is_free());
+            if are_free && self.quarantine.is_free() {
                 drop(self.take_unsaved_accounts(&mut learner));
             }
         }
@@ -595,6 +596,7 @@ impl OpState {
     pub(crate) fn reset(&self) {
         self.learner().reset();
         self.quarantine.reset();
+        self.live_uncounted().for_each(|serves| serves.forget());
         self.counters.clear();
         self.checked().reset_counts();
         self.recent

@@ -63,6 +63,97 @@ fn the_fastest_is_found_and_served_without_being_timed() {
     );
 }
 
+/// The same, by way of what was said of calls like it.
+fn call_like(op: &Prepared, clock: &FakeClock, workload: &Workload, steady: u64) -> usize {
+    let like = workload.features()[0].to_bits();
+    if let Some(index) = op.again(like) {
+        op.inside(|| clock.advance(Duration::from_micros(TOOK[index])));
+        return index;
+    }
+    let chosen = op
+        .choose_like(like, workload, 0b111, steady)
+        .expect("somebody may serve");
+    let run = || clock.advance(Duration::from_micros(TOOK[chosen.index()]));
+    if chosen.is_timed() {
+        let ((), cost) = op.clocked(&chosen, run);
+        op.served(&chosen, workload, cost);
+    } else {
+        op.inside(run);
+    }
+    chosen.index()
+}
+
+#[test]
+fn calls_like_the_last_ones_are_served_again_and_counted() {
+    let clock = FakeClock::new();
+    let selector = builder(&clock).build().unwrap();
+    let op = selector.prepare("op", &candidates()).unwrap();
+    let sizes = [1000, 2000, 4000, 8000, 16_000].map(|n| Workload::new([n]));
+    let served: Vec<usize> = (0..4000)
+        .map(|i| call_like(&op, &clock, &sizes[i % sizes.len()], 0b111))
+        .collect();
+    let right = served[2000..].iter().filter(|i| **i == 1).count();
+    assert!(right > 1950, "{right} of 2000");
+    assert_eq!(op.stats().calls, 4000, "every call is counted once");
+    let like = sizes[0].features()[0].to_bits();
+    let again = (0..1000).filter(|_| {
+        let again = op.again(like).is_some();
+        if !again {
+            call_like(&op, &clock, &sizes[0], 0b111);
+        }
+        again
+    });
+    assert!(again.count() > 700, "hardly any call was like the last");
+    assert_eq!(op.stats().calls, 5000);
+    drop(op);
+    let op = selector.prepare("op", &candidates()).unwrap();
+    assert_eq!(
+        op.stats().calls,
+        5000,
+        "nothing is lost with what is dropped"
+    );
+    op.reset();
+    assert_eq!(op.stats().calls, 0);
+}
+
+#[test]
+fn who_fails_does_not_serve_again_nor_who_is_not_steady() {
+    let clock = FakeClock::new();
+    let selector = builder(&clock).build().unwrap();
+    let op = selector.prepare("op", &candidates()).unwrap();
+    let workload = Workload::new([1000]);
+    let like = workload.features()[0].to_bits();
+    for _ in 0..500 {
+        call_like(&op, &clock, &workload, 0b111);
+    }
+    while op.again(like).is_none() {
+        call_like(&op, &clock, &workload, 0b111);
+    }
+    assert_eq!(op.again(like), Some(1));
+    for _ in 0..2 {
+        op.failed(&op.chosen_again(1, &workload), &workload, "broken");
+        assert_eq!(op.again(like), None, "a failure is news at once");
+    }
+    assert_ne!(call_like(&op, &clock, &workload, 0b111), 1, "in quarantine");
+    let other = Workload::new([2000]);
+    for _ in 0..500 {
+        call_like(&op, &clock, &other, 0);
+        let like = other.features()[0].to_bits();
+        assert_eq!(op.again(like), None, "nobody is steady");
+    }
+}
+
+#[test]
+fn more_kinds_of_calls_than_there_is_room_for_are_served_and_counted() {
+    let clock = FakeClock::new();
+    let selector = builder(&clock).build().unwrap();
+    let op = selector.prepare("op", &candidates()).unwrap();
+    for i in 0..20_000u32 {
+        call_like(&op, &clock, &Workload::new([1 + i % 2000]), 0b111);
+    }
+    assert_eq!(op.stats().calls, 20_000);
+}
+
 #[test]
 fn only_those_of_the_mask_serve_whatever_was_learned() {
     let clock = FakeClock::new();

@@ -71,7 +71,20 @@ impl Prepared {
     pub fn choose(&self, workload: &Workload, eligible: u64) -> Option<Chosen> {
         let key = workload.cell_key();
         let mask = self.eligible(workload, eligible)?;
-        match self.state.published(key ^ self.salt, mask) {
+        let look = self.state.published(key ^ self.salt, mask);
+        self.after(look, workload, key, eligible)
+    }
+
+    /// The choice after a look at what is published.
+    #[inline]
+    pub(super) fn after(
+        &self,
+        look: Look,
+        workload: &Workload,
+        key: u64,
+        eligible: u64,
+    ) -> Option<Chosen> {
+        match look {
             Look::Serve(choice, n) => {
                 let index = self.places[usize::from(choice.variant)];
                 let mut chosen = self.untimed(index, workload, choice.confidence());
@@ -250,7 +263,7 @@ impl Prepared {
         self.forced & 1 << id != 0 || workload.preference() == Some(backend)
     }
 
-    fn untimed(&self, index: u8, workload: &Workload, confidence: f64) -> Chosen {
+    pub(super) fn untimed(&self, index: u8, workload: &Workload, confidence: f64) -> Chosen {
         Chosen {
             index,
             timed: false,

@@ -1,6 +1,7 @@
 //! Choosing for callers who run the work themselves and do so often: the op and its candidates are
 //! looked up once. What another language's bindings are built on.
 
+mod again;
 mod choose;
 mod report;
 mod traced;
@@ -8,6 +9,7 @@ mod traced;
 use std::fmt;
 use std::sync::Arc;
 
+use self::again::Lately;
 pub use self::choose::Chosen;
 use crate::backend::Backend;
 use crate::cell::mix;
@@ -61,6 +63,7 @@ pub struct Prepared {
     forced: u64,
     verified: bool,
     salt: u64,
+    lately: Arc<Lately>,
 }
 
 impl fmt::Debug for Prepared {
@@ -127,6 +130,7 @@ impl Selector {
         let mut prepared = Prepared {
             plain: ids.iter().enumerate().all(|(i, id)| i == usize::from(*id)),
             selector: self.clone(),
+            lately: Lately::of(&state),
             state,
             candidates: candidates.to_vec(),
             ids,
