@@ -94,9 +94,11 @@ impl Default for Features {
     }
 }
 
+/// A hash of both, for which every bit counts: the sign of a number is one.
 #[inline]
 fn mixed(hash: u64, value: u64) -> u64 {
-    let product = u128::from(hash ^ 0x9E37_79B9_7F4A_7C15) * u128::from(value | 1 << 63);
+    let product =
+        u128::from(hash ^ 0x9E37_79B9_7F4A_7C15) * u128::from(value ^ 0xE703_7ED1_A0B4_28DB);
     (product >> 64) as u64 ^ product as u64
 }
 
@@ -112,6 +114,17 @@ impl Features {
             .bytes(self.bytes)
             .gradient(self.gradient)
             .located(self.located)
+    }
+
+    /// A number for everything that calls like this one have in common, types and sizes.
+    #[inline]
+    pub(crate) fn like(&self) -> u64 {
+        let on = match self.located {
+            Backend::Gpu(device) => u64::from(device) + 1,
+            _ => 0,
+        };
+        let rest = self.dtype as u64 | u64::from(self.gradient) << 8 | on << 16;
+        mixed(self.types.rotate_left(32) ^ self.shapes, rest)
     }
 
     /// Something that makes it another kind of call.
@@ -143,12 +156,28 @@ impl Features {
         }
     }
 
+    #[inline]
     pub(crate) fn add(&mut self, arg: &Bound<'_, PyAny>, depth: u8) {
+        // The usual case touches nothing that NumPy will not touch as well.
+        match arg.cast_exact::<PyUntypedArray>() {
+            Ok(array) => {
+                self.mark(Kind::NumPy as u64);
+                self.numpy(array);
+            }
+            Err(_) => self.other(arg, depth),
+        }
+    }
+
+    fn other(&mut self, arg: &Bound<'_, PyAny>, depth: u8) {
         let info = kinds::info(arg);
         let kind = info.kind();
         self.mark(kind as u64);
         match kind {
-            Kind::NumPy => self.numpy(arg),
+            Kind::NumPy => {
+                if let Ok(array) = arg.cast::<PyUntypedArray>() {
+                    self.numpy(array);
+                }
+            }
             Kind::Torch => self.torch(arg),
             Kind::Jax | Kind::Tracer | Kind::CuPy | Kind::Shaped => self.shaped(arg, info),
             Kind::Int => self.number(integer(arg)),
@@ -162,10 +191,7 @@ impl Features {
     }
 
     #[inline]
-    fn numpy(&mut self, arg: &Bound<'_, PyAny>) {
-        let Ok(array) = arg.cast::<PyUntypedArray>() else {
-            return;
-        };
+    fn numpy(&mut self, array: &Bound<'_, PyUntypedArray>) {
         let dtype = array.dtype();
         let layout =
             u64::from(array.is_c_contiguous()) << 1 | u64::from(array.is_fortran_contiguous());

@@ -17,6 +17,8 @@ pub(crate) struct Call<'a, 'py> {
     pub(crate) arguments: Arguments<'a, 'py>,
     pub(crate) features: &'a Features,
     pub(crate) workload: &'a Workload,
+    /// Whether the workload follows from the features.
+    pub(crate) is_told_by_features: bool,
     /// Of a call whose caller brings the functions along.
     pub(crate) named: Option<Named<'a, 'py>>,
 }
@@ -40,6 +42,7 @@ impl<'a, 'py> Call<'a, 'py> {
             arguments,
             features,
             workload,
+            is_told_by_features: false,
             named: None,
         }
     }
@@ -56,20 +59,67 @@ type Value<'py> = Bound<'py, PyAny>;
 type Failed = (Chosen, PyErr);
 
 impl Ready {
+    /// Runs the variant that is fastest for these arguments, whose features are all there is to know.
+    #[inline]
+    pub(crate) fn run_by_features<'py>(
+        &self,
+        arguments: Arguments<'_, 'py>,
+        features: &Features,
+    ) -> PyResult<Value<'py>> {
+        let Some(place) = self.again(features) else {
+            return self.run_anew(arguments, features);
+        };
+        let function = self.function_at(arguments.py(), place);
+        match self.prepared.inside(|| arguments.call(function)) {
+            Ok(value) => Ok(value),
+            Err(error) => self.after_again(arguments, features, place, error),
+        }
+    }
+
+    #[inline(never)]
+    fn run_anew<'py>(
+        &self,
+        arguments: Arguments<'_, 'py>,
+        features: &Features,
+    ) -> PyResult<Value<'py>> {
+        let workload = features.workload();
+        self.run(Call {
+            is_told_by_features: true,
+            ..Call::new(arguments, features, &workload)
+        })
+    }
+
+    /// A choice that others were served from failed: as if it had been made for this call.
+    #[cold]
+    fn after_again<'py>(
+        &self,
+        arguments: Arguments<'_, 'py>,
+        features: &Features,
+        place: usize,
+        error: PyErr,
+    ) -> PyResult<Value<'py>> {
+        let workload = features.workload();
+        let call = Call::new(arguments, features, &workload);
+        let chosen = self.prepared.chosen_again(place, &workload);
+        match self.eligible(call) {
+            Ok((eligible, cold)) => self.after_failure(call, eligible, cold, chosen, error),
+            Err(_) => Err(error),
+        }
+    }
+
     /// Runs the variant that is fastest for these arguments.
     #[inline]
     pub(crate) fn run<'py>(&self, call: Call<'_, 'py>) -> PyResult<Value<'py>> {
         let Call {
             arguments,
             features,
-            workload,
             ..
         } = call;
         let (eligible, cold) = self.eligible(call)?;
         if features.tracing || !self.selector.get().is_learning() {
             return self.run_quietly(call, eligible);
         }
-        let Some(chosen) = self.prepared.choose(workload, eligible) else {
+        let Some(chosen) = self.choose(call, eligible, cold) else {
             return Err(self.nobody(call));
         };
         // While somebody waits for it to be worth compiling, time is counted.
@@ -87,10 +137,7 @@ impl Ready {
     #[inline]
     fn function<'a, 'py>(&'a self, call: Call<'a, 'py>, place: usize) -> &'a Bound<'py, PyAny> {
         match call.named {
-            None => self.variants[place]
-                .get()
-                .function
-                .bind(call.arguments.py()),
+            None => self.function_at(call.arguments.py(), place),
             Some(named) => &named.functions[place],
         }
     }

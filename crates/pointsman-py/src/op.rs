@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use arc_swap::ArcSwapOption;
 use pointsman::Workload as Core;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -14,7 +13,7 @@ use crate::check::Check;
 use crate::errors;
 use crate::log;
 use crate::plan::Plan;
-use crate::ready::Ready;
+use crate::ready::{Made, Ready};
 use crate::report::{Explanation, Stats};
 use crate::selector::{Selector, default_selector};
 use crate::variant::{self, Declared, Variant};
@@ -31,8 +30,7 @@ pub(crate) struct Op {
     workload: Option<Py<PyAny>>,
     check: Option<Check>,
     variants: Mutex<Vec<Py<Variant>>>,
-    /// Made at the first call, and anew when there are more variants.
-    ready: ArcSwapOption<Ready>,
+    made: Made,
 }
 
 #[pymethods]
@@ -44,17 +42,16 @@ impl Op {
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let arguments = Arguments { args, kwargs };
-        let loaded = self.ready.load();
-        let made;
-        let ready = match loaded.as_ref() {
-            Some(ready) => ready,
-            None => {
-                made = self.made(args.py())?;
-                &made
+        let ready = self.ready(args.py())?;
+        let features = arguments.features();
+        let done = match &self.workload {
+            None => ready.run_by_features(arguments, &features),
+            Some(function) => {
+                let told = arguments.call(function.bind(args.py()))?;
+                let workload = workload::told(&told, &features)?;
+                ready.run(Call::new(arguments, &features, &workload))
             }
         };
-        let (features, workload) = self.look(arguments)?;
-        let done = ready.run(Call::new(arguments, &features, &workload));
         log::say(args.py())?;
         done
     }
@@ -139,7 +136,7 @@ impl Op {
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Explanation> {
         let arguments = Arguments { args, kwargs };
-        let ready = self.made(args.py())?;
+        let ready = self.ready(args.py())?;
         let (features, workload) = self.look(arguments)?;
         let why_not = ready.why_not(Call::new(arguments, &features, &workload))?;
         let told = ready
@@ -150,7 +147,7 @@ impl Op {
 
     /// What choosing has cost so far, and what it was worth.
     fn stats(&self, py: Python<'_>) -> PyResult<Stats> {
-        Stats::new(py, &self.made(py)?.prepared.stats())
+        Stats::new(py, &self.ready(py)?.prepared.stats())
     }
 
     /// The op for calls like this one, whose features are then not computed again: for hot loops.
@@ -162,9 +159,10 @@ impl Op {
     ) -> PyResult<Plan> {
         let (features, workload) = self.look(Arguments { args, kwargs })?;
         Ok(Plan {
-            ready: self.made(args.py())?,
+            ready: self.ready(args.py())?.clone(),
             features,
             workload,
+            is_told_by_features: self.workload.is_none(),
         })
     }
 
@@ -189,7 +187,7 @@ impl Op {
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let arguments = Arguments { args, kwargs };
-        let ready = self.made(args.py())?;
+        let ready = self.ready(args.py())?;
         let (features, workload) = self.look(arguments)?;
         ready.measure(Call::new(arguments, &features, &workload), repeat)
     }
@@ -220,7 +218,7 @@ impl Op {
 
     /// Forgets what this process has learned about it; the store is left as it is.
     fn reset(&self, py: Python<'_>) -> PyResult<()> {
-        self.made(py)?.prepared.reset();
+        self.ready(py)?.prepared.reset();
         Ok(())
     }
 
@@ -289,7 +287,7 @@ impl Op {
             workload,
             check,
             variants: Mutex::default(),
-            ready: ArcSwapOption::empty(),
+            made: Made::default(),
         }
     }
 
@@ -336,7 +334,7 @@ impl Op {
             )));
         }
         variants.push(variant);
-        self.ready.store(None);
+        self.made.outdate();
         Ok(())
     }
 
@@ -348,17 +346,28 @@ impl Op {
     }
 
     /// The op with all variants declared so far.
-    #[cold]
-    fn made(&self, py: Python<'_>) -> PyResult<Arc<Ready>> {
-        if let Some(ready) = self.ready.load_full() {
-            return Ok(ready);
+    #[inline]
+    fn ready(&self, py: Python<'_>) -> PyResult<&Arc<Ready>> {
+        match self.made.get() {
+            Some(ready) => Ok(ready),
+            None => self.make(py),
         }
+    }
+
+    #[cold]
+    fn make(&self, py: Python<'_>) -> PyResult<&Arc<Ready>> {
         let selector = self.chosen_selector(py)?;
-        let variants = self.list().iter().map(|v| v.clone_ref(py)).collect();
-        let check = self.check.as_ref().map(|check| check.clone_ref(py));
-        let ready = Arc::new(Ready::new(py, &self.name, &selector, variants, check)?);
-        self.ready.store(Some(ready.clone()));
-        Ok(ready)
+        loop {
+            let variants: Vec<_> = self.list().iter().map(|v| v.clone_ref(py)).collect();
+            let count = variants.len();
+            let check = self.check.as_ref().map(|check| check.clone_ref(py));
+            let ready = Ready::new(py, &self.name, &selector, variants, check)?;
+            let list = self.list();
+            if list.len() == count {
+                return Ok(self.made.put(ready));
+            }
+            // Another thread has declared one more meanwhile.
+        }
     }
 
     /// Step 1 of a call: its features.

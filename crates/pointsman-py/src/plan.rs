@@ -18,6 +18,7 @@ pub(crate) struct Plan {
     pub(crate) ready: Arc<Ready>,
     pub(crate) features: Features,
     pub(crate) workload: Workload,
+    pub(crate) is_told_by_features: bool,
 }
 
 #[pymethods]
@@ -29,8 +30,13 @@ impl Plan {
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let arguments = Arguments { args, kwargs };
-        let call = Call::new(arguments, &self.features, &self.workload);
-        let done = self.ready.run(call);
+        let done = match self.is_told_by_features {
+            true => self.ready.run_by_features(arguments, &self.features),
+            false => {
+                let call = Call::new(arguments, &self.features, &self.workload);
+                self.ready.run(call)
+            }
+        };
         log::say(args.py())?;
         done
     }

@@ -1,9 +1,11 @@
 //! An op with all its variants, ready to be called, and step 2 of a call: who may serve it.
 
-use pointsman::{Mode, Prepared, Workload};
+use std::sync::{Arc, OnceLock};
+
+use pointsman::{Chosen, Mode, Prepared, Workload};
 use pyo3::prelude::*;
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Features};
 use crate::attempts::Call;
 use crate::check::Check;
 use crate::compiled::{self, Cold, Compiled, Jitted};
@@ -15,6 +17,7 @@ use crate::variant::{Compiles, Variant, WhyNot};
 pub(crate) struct Ready {
     pub(crate) prepared: Prepared,
     pub(crate) variants: Vec<Py<Variant>>,
+    functions: Vec<Py<PyAny>>,
     pub(crate) selector: Py<Selector>,
     pub(crate) check: Option<Check>,
     pub(crate) compiled: Compiled,
@@ -24,6 +27,44 @@ pub(crate) struct Ready {
     without_gradient: u64,
     limited: u64,
     learns: bool,
+    /// Whether who may serve depends on nothing but types and sizes.
+    repeats: bool,
+}
+
+/// The last that was made of an op: at the first call, and anew when there are more variants, which is
+/// rare. Those before it stay, for calls under way, so that a call finds it without counting references.
+#[derive(Default)]
+pub(crate) struct Made {
+    ready: OnceLock<Arc<Ready>>,
+    next: OnceLock<Box<Made>>,
+}
+
+impl Made {
+    #[inline]
+    fn last(&self) -> &Self {
+        let mut last = self;
+        while let Some(next) = last.next.get() {
+            last = next;
+        }
+        last
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&Arc<Ready>> {
+        self.last().ready.get()
+    }
+
+    pub(crate) fn put(&self, ready: Ready) -> &Arc<Ready> {
+        self.last().ready.get_or_init(|| Arc::new(ready))
+    }
+
+    /// It must be made anew.
+    pub(crate) fn outdate(&self) {
+        let last = self.last();
+        if last.ready.get().is_some() {
+            last.next.get_or_init(Box::default);
+        }
+    }
 }
 
 impl Ready {
@@ -56,11 +97,18 @@ impl Ready {
             }
             jitted.push(found);
         }
+        let limited = with(&|v| v.is_limited());
+        let learns = core.mode() == Mode::Learn;
         Ok(Ready {
             all: with(&|_| true),
             without_gradient: with(&|v| !v.declared.gradient),
-            limited: with(&|v| v.is_limited()),
-            learns: core.mode() == Mode::Learn,
+            limited,
+            learns,
+            repeats: learns && limited == 0,
+            functions: variants
+                .iter()
+                .map(|v| v.get().function.clone_ref(py))
+                .collect(),
             selector: selector.clone_ref(py),
             prepared,
             variants,
@@ -68,6 +116,34 @@ impl Ready {
             compiled,
             jitted,
         })
+    }
+
+    #[inline]
+    pub(crate) fn function_at<'py>(&self, py: Python<'py>, place: usize) -> &Bound<'py, PyAny> {
+        self.functions[place].bind(py)
+    }
+
+    /// Who serves a call that is like others lately, if that is known.
+    #[inline]
+    pub(crate) fn again(&self, features: &Features) -> Option<usize> {
+        let may = self.repeats && !features.tracing && self.selector.get().is_learning();
+        if may {
+            self.prepared.again(features.like())
+        } else {
+            None
+        }
+    }
+
+    /// Chooses for a call.
+    #[inline]
+    pub(crate) fn choose(&self, call: Call<'_, '_>, eligible: u64, cold: Cold) -> Option<Chosen> {
+        if !self.repeats || !call.is_told_by_features {
+            return self.prepared.choose(call.workload, eligible);
+        }
+        // While somebody waits for it to be worth compiling, every call is looked at.
+        let steady = if cold.refused == 0 { !cold.all } else { 0 };
+        let like = call.features.like();
+        (self.prepared).choose_like(like, call.workload, eligible, steady)
     }
 
     /// Who may serve this call, and who has to compile for it.
@@ -78,6 +154,7 @@ impl Ready {
             features,
             workload,
             named,
+            ..
         } = call;
         let mut mask = named.map_or(self.all, |named| named.eligible);
         if workload.needs_gradient() {

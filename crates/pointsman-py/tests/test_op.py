@@ -59,6 +59,24 @@ def test_sizes_have_their_own_winner(selector, clock):
     assert op.explain(large).chosen == "heavy"
 
 
+def test_numbers_of_either_sign_have_their_own_winner(selector, clock):
+    def takes(up, down):
+        def run(n):
+            clock.advance(up if n > 0 else down)
+
+        return run
+
+    op = pointsman.op(takes(1e-4, 1e-3), name="signs", reference="up", selector=selector)
+    op.variant("down", takes(1e-3, 1e-4))
+    for _ in range(300):
+        op(2), op(-2)
+    before = {v["name"]: v["calls"] for v in op.stats().variants}
+    for _ in range(100):
+        op(2), op(-2)
+    after = {v["name"]: v["calls"] for v in op.stats().variants}
+    assert all(after[name] - before[name] >= 90 for name in after), (before, after)
+
+
 def test_a_variant_can_be_called_by_itself_and_teaches_nothing(selector, takes):
     op = pointsman.op(takes("a", 1e-3), name="op", selector=selector, reference="a")
 

@@ -210,13 +210,11 @@ impl Selector {
         let core = core.gradient(core.needs_gradient() || features.gradient);
         let eligible = slf.get().eligible(&group, &core, workload.memory);
         let done = group.ready.run(Call {
-            arguments,
-            features: &features,
-            workload: &core,
             named: Some(Named {
                 functions: &bodies,
                 eligible,
             }),
+            ..Call::new(arguments, &features, &core)
         });
         log::say(slf.py())?;
         done
