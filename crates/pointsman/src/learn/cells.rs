@@ -17,8 +17,9 @@ pub(crate) const MAX_CELLS: usize = 4096;
 /// What everything but a cell's own samples says of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expected {
-    /// Which fit it comes from, and how many calls of the cell there had been.
+    /// Which fit it comes from, and how much news and how many calls of the cell there had been.
     pub(crate) version: u64,
+    pub(crate) news: u64,
     pub(crate) calls: f64,
     /// Variance of what all variants have in common: how dear calls are here, whoever serves.
     pub(crate) shared: f64,

@@ -91,14 +91,16 @@ impl Learner {
         };
         let measured = |v: u8| place.of(v).is_some_and(|s| s.held() > 0);
         // A cell that is called often rests on its own samples: it hears news ever more rarely, unless its
-        // calls are so long that asking is nothing beside them.
+        // calls are so long that asking is nothing beside them. Those hear it before the next fit.
         let since = place.calls - expected.calls;
         let served = place.incumbent.and_then(|v| place.of(v));
         let served_ns = served.map_or(0.0, |s| since * s.level().exp());
-        let busy = place.visits > 4 && !place.visits.is_power_of_two() && served_ns < NEWS_NS;
+        let is_long = served_ns >= NEWS_NS;
+        let busy = place.visits > 4 && !place.visits.is_power_of_two() && !is_long;
         // So does a new one that is sure of its choice.
         let idle = place.visits <= 4 && place.sure > SURE;
-        let same = expected.version == self.version;
+        let has_heard = !is_long || expected.news == self.news;
+        let same = expected.version == self.version && has_heard;
         let current = busy || idle || same || bits(variants).all(measured);
         if current && bits(variants).all(known) {
             return;
@@ -127,6 +129,7 @@ impl Learner {
             }
             return Expected {
                 version: self.version,
+                news: self.news,
                 calls: here.calls,
                 shared: 0.0,
                 own,
@@ -188,6 +191,7 @@ impl Learner {
         }
         Expected {
             version: self.version,
+            news: self.news,
             calls: here.calls,
             shared: local.shared,
             own,

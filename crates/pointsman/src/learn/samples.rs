@@ -23,6 +23,11 @@ const ALARM: f64 = 10.0;
 /// further one doubles it, to an hour at most.
 const FIRST_BLOCK_NS: u64 = 1_000_000_000;
 
+/// Samples whose middle half is a better level than their median. Some calls take one of two times, as threads are
+/// woken or not: JAX's product of two matrices of 512 rows takes 0.65 or 1.1 ms, about as often. The median jumps from one to
+/// the other, and what all calls take in the end is in between.
+const ENOUGH_TO_TRIM: usize = 5;
+
 /// Samples that the level remembers: as precise as a mean of 32, and as robust as a median.
 const MEMORY: u8 = 32;
 
@@ -43,7 +48,7 @@ pub(crate) struct Samples {
     doubted: bool,
     /// When the last one came, in nanoseconds of the clock.
     pub(crate) last_ns: u64,
-    /// Robust mean of the log costs: the median at first, then moved by clipped deviations.
+    /// Robust mean of the log costs: the median at first, then that of the middle half, then moved by clipped deviations.
     level: f64,
     /// Samples that the level rests on.
     weight: u8,
@@ -187,8 +192,10 @@ impl Samples {
         // The lower middle of an even number: outliers are slow far more often than fast.
         let middle = |values: &[f32]| f64::from(values[(values.len() - 1) / 2]);
         let median = middle(held);
-        if usize::from(self.weight) <= 2 * RECENT {
+        if held.len() < ENOUGH_TO_TRIM {
             self.level = median;
+        } else if usize::from(self.weight) <= 2 * RECENT {
+            self.level = middle_half(held);
         } else {
             let deviation = (ln_cost - self.level).clamp(-2.0 * self.spread, 2.0 * self.spread);
             self.level += deviation / f64::from(self.weight);
@@ -249,6 +256,13 @@ impl Samples {
         samples.failures = costs.failures;
         samples
     }
+}
+
+/// Mean of sorted values without the lowest and the highest quarter.
+fn middle_half(sorted: &[f32]) -> f64 {
+    let quarter = sorted.len() / 4;
+    let middle = &sorted[quarter..sorted.len() - quarter];
+    middle.iter().copied().map(f64::from).sum::<f64>() / middle.len() as f64
 }
 
 /// Weighs "the costs have changed" against "outliers come at their usual rate".

@@ -14,6 +14,7 @@
 
 use crate::decision::{Prediction, Reason};
 use crate::learn::{Bank, Pick};
+use crate::outcome::Cost;
 use crate::policy::steps::Steps;
 
 /// First tries of a variant that are outside the budget. The first is its warm-up, the other two
@@ -56,6 +57,9 @@ const MOST_BOLD: f64 = 6.0;
 
 /// Share of the calls in other cells that may profit from what is found out in this one.
 const REACH: f64 = 0.3;
+
+/// How many times its price a trial must be worth to be made before the bank can pay for it.
+const WORTH_A_LOAN: f64 = 5.0;
 
 /// Share of the bank that one trial may take, and how many times as much if it is worth it.
 const SHARE: f64 = 0.5;
@@ -131,8 +135,9 @@ pub(crate) struct Situation<'a> {
     pub(crate) typical_ns: Option<f64>,
     /// A run of trials under way.
     pub(crate) burst: Option<Burst>,
-    /// Share of all samples of the op that are outliers.
+    /// Share of all samples of the op that are outliers, and how far off those are, in log units.
     pub(crate) outliers: f64,
+    pub(crate) outliers_far: f64,
 }
 
 /// A run of trials of a short op: the first few run cold and do not count.
@@ -169,6 +174,11 @@ impl Burst {
         bank.settle(self.price_ns * f64::from(self.left), 0.0);
     }
 
+    /// Whether the call just made took so long that there is no need of more: it was not slow for being cold.
+    pub(crate) fn is_over(self, variant: u8, cost: Cost) -> bool {
+        self.variant == variant && cost.ns() as f64 > LONG_NS
+    }
+
     /// Whether the call just made was one of the first.
     pub(crate) fn is_cold(self, variant: u8) -> bool {
         self.variant == variant && self.left >= BURST_WARM
@@ -177,6 +187,10 @@ impl Burst {
 
 /// Calls shorter than this are tried in bursts: for longer ones, cold caches are noise.
 const SHORT_NS: f64 = 5_000.0;
+
+/// What no call takes only because its code is cold: seven calls of 40 µs, to find out that another takes 4, were
+/// most of what four of Python's libraries could spend on trials in 400 calls.
+const LONG_NS: f64 = 20_000.0;
 
 /// Trials in a burst after the first, and how many at the end count.
 const BURST: u8 = 6;
@@ -206,8 +220,8 @@ pub(crate) fn pick(situation: &Situation<'_>, bank: &mut Bank, steps: &mut Steps
         if let Some(first) = first_try(situation, best) {
             return answer(first, Reason::FirstTry, 0.0);
         }
-        let more = if best_ns < SHORT_NS { BURST } else { 0 };
-        if let Some((tried, price_ns)) = worth_a_trial(situation, best, 1 + more, bank, steps) {
+        if let Some((tried, price_ns)) = worth_a_trial(situation, best, bank, steps) {
+            let more = more_trials(best, tried);
             bank.reserve(price_ns * f64::from(1 + more));
             let mut pick = answer(tried, Reason::Trial, price_ns);
             pick.burst = Some(Burst {
@@ -286,7 +300,6 @@ fn is_dear(other: &Candidate, best: &Candidate) -> bool {
 fn worth_a_trial<'a>(
     situation: &Situation<'a>,
     best: &Candidate,
-    calls: u8,
     bank: &mut Bank,
     steps: &mut Steps,
 ) -> Option<(&'a Candidate, f64)> {
@@ -317,7 +330,10 @@ fn worth_a_trial<'a>(
         let elsewhere = REACH * situation.calls / f64::from(other.points + 1);
         let wrong = match other.prediction.samples() {
             0 => WRONG,
-            samples => misled(samples, situation.outliers),
+            samples => {
+                let hiding = situation.outliers * (-gap.max(0.0) / situation.outliers_far).exp();
+                misled(samples, hiding)
+            }
         };
         let to_come = situation.visits + elsewhere;
         let mut worth = (gain + wrong * IF_WRONG) * to_come / loss.max(1e-9);
@@ -338,17 +354,29 @@ fn worth_a_trial<'a>(
             steps.wish(other.variant, situation.cell, best.mean, saves_ns);
         }
         let part = SHARE * worth.min(MOST_WORTH);
-        let calls = f64::from(calls);
-        if worth > 1.0 && price_ns * calls > balance_ns {
-            bank.want(price_ns * calls);
+        let calls = f64::from(1 + more_trials(best, other));
+        let all_ns = price_ns * calls;
+        if worth > 1.0 && all_ns > balance_ns {
+            bank.want(all_ns);
         }
-        let covered = bank.covers(price_ns * calls, best_ns * calls, part);
-        if worth > most && covered && bank.leaves_enough(price_ns * calls, worth) {
+        let covered = bank.covers(all_ns, best_ns * calls, part);
+        let paid = covered && bank.leaves_enough(all_ns, worth);
+        if worth > most && (paid || worth > WORTH_A_LOAN && bank.lends(all_ns)) {
             most = worth;
             found = Some((other, price_ns));
         }
     }
     found
+}
+
+/// Trials that follow the first one if both the variant and the best are short.
+fn more_trials(best: &Candidate, other: &Candidate) -> u8 {
+    let is_short = |c: &Candidate| c.prediction.ns() < SHORT_NS;
+    if is_short(best) && is_short(other) {
+        BURST
+    } else {
+        0
+    }
 }
 
 /// What a variant is expected to save per call, and to cost beyond the other, as shares of what the
@@ -437,6 +465,64 @@ mod tests {
     }
 
     #[test]
+    fn only_short_calls_are_tried_in_bursts() {
+        let takes = |ns: f64| Candidate::alone(0, Prediction::new(ns.ln(), 0.1, 1));
+        assert_eq!(more_trials(&takes(300.0), &takes(900.0)), BURST);
+        assert_eq!(more_trials(&takes(300.0), &takes(40_000.0)), 0);
+        assert_eq!(more_trials(&takes(40_000.0), &takes(300.0)), 0);
+        let burst = Burst {
+            variant: 1,
+            left: BURST,
+            price_ns: 1.0,
+        };
+        let cost = |ns| Cost::from_ns(ns).expect("a cost");
+        assert!(!burst.is_over(1, cost(9_000)), "it may have been cold");
+        assert!(burst.is_over(1, cost(40_000)));
+        assert!(!burst.is_over(0, cost(40_000)), "somebody else's");
+    }
+
+    #[test]
+    fn a_trial_that_is_worth_much_is_made_before_it_can_be_paid() {
+        let best = Candidate {
+            own: 1e-4,
+            measured: true,
+            ..Candidate::alone(0, Prediction::new(14.0, 0.01, 32))
+        };
+        let other = Candidate {
+            tries: 100,
+            points: 100,
+            measured: true,
+            ..Candidate::alone(1, Prediction::new(14.1, 0.5, 0))
+        };
+        let tried = |calls: f64, served_ns: f64| {
+            let candidates = [best, other];
+            let mut bank = Bank::new(0.01);
+            bank.earn(served_ns);
+            let price_ns = 0.8 * best.prediction.ns();
+            bank.reserve(0.9 * bank.balance());
+            let situation = Situation {
+                candidates: &candidates,
+                shared: 0.0,
+                incumbent: None,
+                cell: 1,
+                visits: calls,
+                calls,
+                explore: true,
+                typical_ns: None,
+                burst: None,
+                outliers: 0.02,
+                outliers_far: 1.0,
+            };
+            assert!(bank.balance() < price_ns);
+            worth_a_trial(&situation, &best, &mut bank, &mut Steps::default()).is_some()
+        };
+        let enough_ns = 100.0 * best.prediction.ns();
+        assert!(tried(1_000.0, enough_ns));
+        assert!(!tried(10.0, enough_ns), "it is not worth that much");
+        assert!(!tried(1_000.0, 0.1 * enough_ns), "too little has come in");
+    }
+
+    #[test]
     fn what_is_known_is_not_tried_because_the_best_is_not() {
         let known = Candidate {
             own: 1e-4,
@@ -464,12 +550,13 @@ mod tests {
             typical_ns: None,
             burst: None,
             outliers: 0.02,
+            outliers_far: 1.0,
         };
         let both = [once, known];
         let mut bank = Bank::new(1.0);
         bank.earn(1e9);
         let mut steps = Steps::default();
-        let mut tried = |best| worth_a_trial(&situation(&both), best, 1, &mut bank, &mut steps);
+        let mut tried = |best| worth_a_trial(&situation(&both), best, &mut bank, &mut steps);
         assert!(tried(&once).is_none(), "serving from the best tells more");
         assert!(tried(&known).is_some(), "the other may be the better one");
     }

@@ -81,6 +81,28 @@ fn a_dear_trial_is_approached_in_steps() {
 }
 
 #[test]
+fn one_measurement_next_door_is_heard_before_much_else_is_new() {
+    let both = ["a", "b"];
+    let late = |seed: u64| {
+        let mut world = World::new(seed);
+        // Much is known of what is small, where b takes 100 times as long, and the model rests on it.
+        for n in (4..12).flat_map(|octave| [4u32, 5, 6, 7].map(|eighths| eighths << octave)) {
+            let costs = [10.0 * f64::from(n), 1e3 * f64::from(n)];
+            for _ in 0..12 {
+                world.call(&Workload::new([n]), &both, &costs, noisy);
+            }
+        }
+        let large = Workload::new([1 << 20]);
+        let call = |world: &mut World| world.call(&large, &both, &[1e7, 5e5], noisy).variant;
+        assert_eq!((0..8).map(|_| call(&mut world)).sum::<usize>(), 0);
+        world.call(&Workload::new([9 << 17]), &["b"], &[5e5], noisy);
+        (0..20).position(|_| call(&mut world) == 1).unwrap_or(20)
+    };
+    let late: Vec<usize> = (1..=10).map(late).collect();
+    assert!(late.iter().all(|calls| *calls <= 2), "{late:?}");
+}
+
+#[test]
 fn a_cost_model_that_knows_no_difference_keeps_nobody_from_being_tried() {
     let clock = FakeClock::new();
     let builder = Selector::builder().in_memory().ignore_environment();

@@ -147,7 +147,7 @@ fn a_long_call_hears_at_once_what_its_neighbours_have_found_out() {
         world.call(&small, &["a", "b"], &[1e4, 1e6], noisy);
     }
     let call = |world: &mut World| world.call(&large, &["a", "b"], &[1e7, 5e5], noisy).variant;
-    let before: usize = (0..20).map(|_| call(&mut world)).sum();
+    let before: usize = (0..10).map(|_| call(&mut world)).sum();
     assert_eq!(before, 0, "from small calls, b would take a second");
     for n in [7 << 17, 9 << 17, 7 << 17, 9 << 17] {
         world.call(&Workload::new([n]), &["b"], &[5e5], noisy);
