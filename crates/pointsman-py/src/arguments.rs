@@ -158,7 +158,7 @@ impl Features {
 
     #[inline]
     pub(crate) fn add(&mut self, arg: &Bound<'_, PyAny>, depth: u8) {
-        // The usual case touches nothing that NumPy will not touch as well.
+        // The usual case touches nothing that NumPy, which is always installed, will not touch as well.
         match arg.cast_exact::<PyUntypedArray>() {
             Ok(array) => {
                 self.mark(Kind::NumPy as u64);

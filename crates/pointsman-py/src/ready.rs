@@ -27,7 +27,7 @@ pub(crate) struct Ready {
     without_gradient: u64,
     limited: u64,
     learns: bool,
-    /// Whether who may serve depends on nothing but types and sizes.
+    /// Whether it learns, and who may serve depends on nothing but types and sizes.
     repeats: bool,
 }
 
@@ -104,7 +104,7 @@ impl Ready {
             without_gradient: with(&|v| !v.declared.gradient),
             limited,
             learns,
-            repeats: learns && limited == 0,
+            repeats: learns && with(&|v| v.depends_on_more()) == 0,
             functions: variants
                 .iter()
                 .map(|v| v.get().function.clone_ref(py))

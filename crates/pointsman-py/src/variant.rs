@@ -173,6 +173,11 @@ impl Variant {
             || d.memory.is_some()
     }
 
+    /// Whether more than types and sizes of the arguments may refuse a call.
+    pub(crate) fn depends_on_more(&self) -> bool {
+        self.declared.when.is_some() || self.declared.memory.is_some()
+    }
+
     /// Why it may not serve this call. An exception in a condition means no; a request to stop goes
     /// on to the caller.
     pub(crate) fn why_not(

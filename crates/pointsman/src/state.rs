@@ -1,7 +1,7 @@
 //! What all handles of one op share: published choices, the learner, counters, quarantine.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 
 use arc_swap::ArcSwap;
@@ -167,13 +167,14 @@ impl OpState {
 
     #[inline]
     pub(crate) fn epoch(&self) -> u32 {
-        self.epoch.load(Relaxed)
+        // Who sees a new epoch sees what it is about.
+        self.epoch.load(Acquire)
     }
 
     /// Takes back every published choice, also from plans.
     pub(crate) fn unpublish(&self) {
         self.published.clear();
-        self.epoch.fetch_add(1, Relaxed);
+        self.epoch.fetch_add(1, Release);
     }
 
     /// The number of a variant, given on first use; `None` if there is no room for another. A
@@ -329,9 +330,7 @@ impl OpState {
     pub(crate) fn calls(&self, variant: u8) -> u64 {
         let live = self.live_uncounted();
         let unreported: i64 = live.map(|serves| serves.calls(variant)).sum();
-        self.counters
-            .calls(variant)
-            .saturating_add_signed(unreported)
+        self.counters.calls(variant, unreported)
     }
 
     /// Ends quarantines whose time is over; true if any was.

@@ -144,10 +144,11 @@ impl Counters {
         Reason::ALL.into_iter().zip(counts)
     }
 
-    pub(crate) fn calls(&self, variant: u8) -> u64 {
+    /// Calls of a variant, with those that somebody else has counted.
+    pub(crate) fn calls(&self, variant: u8, elsewhere: i64) -> u64 {
         let at = usize::from(variant & 63);
         let looks: u64 = self.looks.iter().map(|s| s.0[at].load(Relaxed)).sum();
-        looks.saturating_add_signed(self.moved[at].load(Relaxed))
+        looks.saturating_add_signed(self.moved[at].load(Relaxed) + elsewhere)
     }
 
     /// Calls of all variants.
@@ -209,8 +210,8 @@ mod tests {
             }
         });
         counters.add(5, 7);
-        assert_eq!((counters.calls(3), counters.total()), (4000, 4007));
+        assert_eq!((counters.calls(3, 0), counters.total()), (4000, 4007));
         counters.clear();
-        assert_eq!(counters.calls(3), 0);
+        assert_eq!(counters.calls(3, 0), 0);
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use pointsman::store::MemoryStore;
+use pointsman::store::{Fact, MemoryStore, Store};
 use pointsman::{
-    Backend, Candidate, Cost, FakeClock, Mode, Prepared, Reason, Selector, SelectorBuilder,
+    Backend, Candidate, Clock, Cost, FakeClock, Mode, Prepared, Reason, Selector, SelectorBuilder,
     Verdict, Workload, fork,
 };
 
@@ -63,9 +63,16 @@ fn the_fastest_is_found_and_served_without_being_timed() {
     );
 }
 
+/// A hash of all there is to know of a workload.
+fn like(workload: &Workload) -> u64 {
+    let bits = workload.features()[0].to_bits();
+    let product = u128::from(bits ^ 0x9E37_79B9_7F4A_7C15) * 0xD6E8_FEB8_6659_FD93;
+    (product >> 64) as u64 ^ product as u64
+}
+
 /// The same, by way of what was said of calls like it.
 fn call_like(op: &Prepared, clock: &FakeClock, workload: &Workload, steady: u64) -> usize {
-    let like = workload.features()[0].to_bits();
+    let like = like(workload);
     if let Some(index) = op.again(like) {
         op.inside(|| clock.advance(Duration::from_micros(TOOK[index])));
         return index;
@@ -95,7 +102,7 @@ fn calls_like_the_last_ones_are_served_again_and_counted() {
     let right = served[2000..].iter().filter(|i| **i == 1).count();
     assert!(right > 1950, "{right} of 2000");
     assert_eq!(op.stats().calls, 4000, "every call is counted once");
-    let like = sizes[0].features()[0].to_bits();
+    let like = like(&sizes[0]);
     let again = (0..1000).filter(|_| {
         let again = op.again(like).is_some();
         if !again {
@@ -122,24 +129,22 @@ fn who_fails_does_not_serve_again_nor_who_is_not_steady() {
     let selector = builder(&clock).build().unwrap();
     let op = selector.prepare("op", &candidates()).unwrap();
     let workload = Workload::new([1000]);
-    let like = workload.features()[0].to_bits();
+    let like_it = like(&workload);
     for _ in 0..500 {
         call_like(&op, &clock, &workload, 0b111);
     }
-    while op.again(like).is_none() {
+    while op.again(like_it).is_none() {
         call_like(&op, &clock, &workload, 0b111);
     }
-    assert_eq!(op.again(like), Some(1));
-    for _ in 0..2 {
-        op.failed(&op.chosen_again(1, &workload), &workload, "broken");
-        assert_eq!(op.again(like), None, "a failure is news at once");
-    }
+    assert_eq!(op.again(like_it), Some(1));
+    op.failed(&op.chosen_again(1, &workload), &workload, "broken");
+    assert_eq!(op.again(like_it), None, "a failure is news at once");
+    op.failed(&op.chosen_again(1, &workload), &workload, "broken");
     assert_ne!(call_like(&op, &clock, &workload, 0b111), 1, "in quarantine");
     let other = Workload::new([2000]);
     for _ in 0..500 {
         call_like(&op, &clock, &other, 0);
-        let like = other.features()[0].to_bits();
-        assert_eq!(op.again(like), None, "nobody is steady");
+        assert_eq!(op.again(like(&other)), None, "nobody is steady");
     }
 }
 
@@ -152,6 +157,44 @@ fn more_kinds_of_calls_than_there_is_room_for_are_served_and_counted() {
         call_like(&op, &clock, &Workload::new([1 + i % 2000]), 0b111);
     }
     assert_eq!(op.stats().calls, 20_000);
+}
+
+#[test]
+fn time_served_is_told_right_however_calls_repeat() {
+    // Calls that are the same, of many sizes in few cells, and of variants that are not steady.
+    let alike = |_: u32| 1000;
+    let many = |i: u32| 1_000_000 + i * 7919 % 50_000;
+    for (steady, size) in [(0b111, alike as fn(u32) -> u32), (0b111, many), (0, alike)] {
+        let clock = FakeClock::new();
+        let selector = builder(&clock).build().unwrap();
+        let op = selector.prepare("op", &candidates()).unwrap();
+        for i in 0..20_000 {
+            call_like(&op, &clock, &Workload::new([size(i)]), steady);
+        }
+        let stats = op.stats();
+        let told = stats.served_ns / clock.now_ns() as f64;
+        assert!((0.8..1.25).contains(&told), "{told}: {stats}");
+        let samples: u64 = stats.variants.iter().map(|v| v.samples).sum();
+        assert!(samples < 4_000, "timing is sampled: {samples} of 20000");
+    }
+}
+
+#[test]
+fn calls_are_counted_once_in_the_store_whoever_is_dropped_first() {
+    let (clock, mut store) = (FakeClock::new(), MemoryStore::new());
+    let selector = builder(&clock).store(store.clone()).build().unwrap();
+    let op = selector.prepare("op", &candidates()).unwrap();
+    drop(selector);
+    for _ in 0..1_000 {
+        call_like(&op, &clock, &Workload::new([1000]), 0b111);
+    }
+    drop(op);
+    let known = store.load().unwrap().entries;
+    let calls = known.iter().map(|e| match &e.fact {
+        Fact::Account(account) => account.calls,
+        _ => 0,
+    });
+    assert_eq!(calls.sum::<u64>(), 1_000);
 }
 
 #[test]

@@ -103,8 +103,9 @@ impl Bank {
     pub(crate) fn settle(&mut self, reserved_ns: f64, actual_ns: f64) {
         self.balance += reserved_ns - actual_ns;
         if self.balance < 0.0 && actual_ns > reserved_ns {
-            self.debt -= self.balance;
-            self.balance = 0.0;
+            let beyond = (actual_ns - reserved_ns).min(-self.balance);
+            self.debt += beyond;
+            self.balance += beyond;
         }
     }
 
@@ -200,9 +201,14 @@ mod tests {
         assert!(!bank.lends(101.0));
         bank.reserve(100.0);
         assert!(!bank.lends(1.0) && !bank.covers(1.0, 1.0, 1.0));
-        bank.settle(100.0, 100.0);
-        bank.earn(2_000.0);
-        assert_eq!(bank.balance(), 0.0, "paid back");
+        bank.settle(100.0, 101.0);
+        assert_eq!(bank.balance(), -20.0, "only what was not expected is debt");
+        bank.earn(2_200.0);
+        assert_eq!(
+            bank.balance(),
+            1.0,
+            "paid back, and that of what was beyond it"
+        );
         assert!(bank.lends(1.0));
         bank.reserve(10.0);
         bank.settle(10.0, 500.0);

@@ -188,7 +188,7 @@ impl Burst {
 /// Calls shorter than this are tried in bursts: for longer ones, cold caches are noise.
 const SHORT_NS: f64 = 5_000.0;
 
-/// What no call takes only because its code is cold: seven calls of 40 µs, to find out that another takes 4, were
+/// What hardly any call takes only because its code is cold: seven calls of 40 µs, to find out that another takes 4, were
 /// most of what four of Python's libraries could spend on trials in 400 calls.
 const LONG_NS: f64 = 20_000.0;
 
@@ -411,7 +411,8 @@ fn misled(samples: u32, outliers: f64) -> f64 {
     if samples == 0 {
         return 0.0;
     }
-    // The level of n samples is the lower middle one: outliers rule it if more than half are.
+    // The level of up to four samples is the lower middle one: outliers rule it if more than half are. From five on
+    // fewer are enough to move it, but hardly as far.
     let needed = samples / 2 + 1;
     let ways = (0..needed).fold(1.0, |ways, i| {
         ways * f64::from(samples - i) / f64::from(i + 1)

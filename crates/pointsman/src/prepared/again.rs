@@ -69,17 +69,35 @@ impl Lately {
         Some(turn.batch.variant())
     }
 
-    /// Puts a batch in place of an older one of the same kind, of one that is used up, or of any other.
-    /// What was there before.
+    /// Calls that were served since the last look at a kind, if all that might be were.
+    fn used_up(&self, like: u64) -> Option<u64> {
+        let sets = self.free_sets()?;
+        let Set(set) = &sets[like as usize % SETS];
+        let batch = set.iter().find(|turn| turn.like == like)?.batch;
+        let used = u64::try_from(batch.used()).ok()?;
+        (batch.left() == 0 && used > 0).then_some(used)
+    }
+
+    /// Puts a batch in place of an older one of the same kind, of one that is used up, or, unless it is empty,
+    /// of any other. What was there before.
     fn put(&self, like: u64, batch: Batch) -> Batch {
         let Some(mut sets) = self.free_sets() else {
             return Batch::default();
         };
         let Set(set) = &mut sets[like as usize % SETS];
+        let any = || (batch.left() > 0).then_some((like >> 32) as usize % WAYS);
         let at = (set.iter().position(|turn| turn.like == like))
             .or_else(|| set.iter().position(|turn| turn.batch.left() == 0))
-            .unwrap_or((like >> 32) as usize % WAYS);
-        std::mem::replace(&mut set[at], Turn { like, batch }).batch
+            .or_else(any);
+        match at {
+            Some(at) => std::mem::replace(&mut set[at], Turn { like, batch }).batch,
+            None => Batch::default(),
+        }
+    }
+
+    /// All of them; there are none any more.
+    fn take_all(&self) -> [Set; SETS] {
+        std::mem::replace(&mut *self.sets(), [Set::default(); SETS])
     }
 }
 
@@ -95,13 +113,14 @@ impl Uncounted for Lately {
     }
 
     fn forget(&self) {
-        *self.sets() = [Set::default(); SETS];
+        self.take_all();
     }
 }
 
 impl Drop for Prepared {
     fn drop(&mut self) {
-        for turn in self.lately.sets().iter().flat_map(|set| &set.0) {
+        // Taken first: whoever counts calls meanwhile must not find them in both places.
+        for turn in self.lately.take_all().iter().flat_map(|set| &set.0) {
             let batch = turn.batch;
             self.state.counters.add(batch.variant(), batch.used());
         }
@@ -119,8 +138,8 @@ impl Prepared {
 
     /// As [`choose`](Self::choose), and [`again`](Self::again) may give the same answer to some of the
     /// calls that follow with the same `like`: a hash of everything that the workload and who is eligible
-    /// depend on. Only those of `steady` serve so; quarantine and other news end it at once, and a better
-    /// choice within 256 calls.
+    /// depend on. Only those of the mask `steady` serve so; quarantine and other news end it at once, and a
+    /// better choice is seen within 256 calls with that hash.
     pub fn choose_like(
         &self,
         like: u64,
@@ -134,11 +153,18 @@ impl Prepared {
         let mask = self.eligible(workload, eligible)?;
         // Each call draws whether it is traced.
         let most = if trace::is_on() { 0 } else { MAX_BATCH };
-        let (look, choice) = match self.state.published_batch(key ^ self.salt, mask, most) {
+        // A look after a batch stands for all of it; any other is a call like those of `choose`.
+        let used = self.lately.used_up(like);
+        let before = used.map_or(0, |_| most);
+        let (look, choice) = match self.state.published_batch(key ^ self.salt, mask, before) {
             (look @ Look::Serve(..), batch) => (look, batch.map(|(choice, _)| choice)),
             (look, _) => (look, None),
         };
-        let chosen = self.after(look, workload, key, eligible)?;
+        let weight = |choice: Choice| {
+            let looks = choice.period - choice.period.min(before);
+            (used.unwrap_or(0) + 1) << looks
+        };
+        let chosen = self.after(look, workload, (key, eligible), weight)?;
         // Where it was asked, the answer may be another one now.
         let choice = choice.or_else(|| self.state.peek(key ^ self.salt, mask));
         let choice = choice.filter(|choice| steady & 1 << self.place(choice.variant) != 0);
@@ -153,9 +179,14 @@ impl Prepared {
         Some(chosen)
     }
 
-    /// The choice of a call that [`again`](Self::again) served: for reporting how it went.
+    /// The choice of a call that [`again`](Self::again) served, which said this index: for reporting how it went.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such candidate.
     #[cold]
     pub fn chosen_again(&self, index: usize, workload: &Workload) -> Chosen {
+        assert!(index < self.ids.len(), "no candidate has the index {index}");
         self.untimed(index as u8, workload, 0.0)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Prepared;
 use crate::decision::{Prediction, Reason};
+use crate::learn::published::Choice;
 use crate::learn::{Pick, bits};
 use crate::selector::Mode;
 use crate::state::{Ask, Look};
@@ -72,17 +73,17 @@ impl Prepared {
         let key = workload.cell_key();
         let mask = self.eligible(workload, eligible)?;
         let look = self.state.published(key ^ self.salt, mask);
-        self.after(look, workload, key, eligible)
+        self.after(look, workload, (key, eligible), |choice| 1 << choice.period)
     }
 
-    /// The choice after a look at what is published.
+    /// The choice after a look at what is published; `weight` is how many calls a look stands for that is due.
     #[inline]
     pub(super) fn after(
         &self,
         look: Look,
         workload: &Workload,
-        key: u64,
-        eligible: u64,
+        (key, eligible): (u64, u64),
+        weight: impl FnOnce(Choice) -> u64,
     ) -> Option<Chosen> {
         match look {
             Look::Serve(choice, n) => {
@@ -94,7 +95,7 @@ impl Prepared {
                 }
                 Some(chosen)
             }
-            Look::Due(choice) => self.ask(workload, key, eligible, 1 << choice.period),
+            Look::Due(choice) => self.ask(workload, key, eligible, weight(choice)),
             Look::Ask => self.ask(workload, key, eligible, 1),
         }
     }
