@@ -330,9 +330,11 @@ fn worth_a_trial<'a>(
         let elsewhere = REACH * situation.calls / f64::from(other.points + 1);
         let wrong = match other.prediction.samples() {
             0 => WRONG,
+            // One sample may be anything, and is looked at again however slow it was.
+            1 => misled(1, situation.outliers),
             samples => {
-                let hiding = situation.outliers * (-gap.max(0.0) / situation.outliers_far).exp();
-                misled(samples, hiding)
+                let hiding = (-gap.max(0.0) / situation.outliers_far).exp();
+                misled(samples, situation.outliers * hiding)
             }
         };
         let to_come = situation.visits + elsewhere;
