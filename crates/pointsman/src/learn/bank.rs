@@ -17,9 +17,8 @@ const KEPT: f64 = 0.3;
 ///
 /// A trial sets its expected excess aside before it runs and is charged its actual excess after, so
 /// that trials on several threads at once cannot spend the same time twice. A trial starts only
-/// while the account covers it, or, if it is worth many times its price and nothing is owed, on a loan: what
-/// is found out early serves all calls that follow. What a bad one took beyond the account is debt. Until it
-/// is repaid, nothing is tried that could, if it were as bad as any so far, make the account owe more
+/// while there is something in the account. What a bad one took beyond that is debt. Until it is
+/// repaid, nothing is tried that could, if it were as bad as any so far, make the account owe more
 /// than one bad trial. Hence the promise: trials cost at most the budget plus the worst of them. It is
 /// not enforced while no trial was worse than `BAD`.
 #[derive(Clone, Debug)]
@@ -65,14 +64,6 @@ impl Bank {
         risked && price_ns <= part * self.balance
     }
 
-    /// Whether trials of this price may be made before they can be paid: up to as much as ever came in. Until that has come
-    /// in again, nothing else is tried. In replays of the times of four Python libraries, half of the streams took 1.034 times the
-    /// oracle's time at most without loans, and 1.030 with them; with loans twice as large 1.028, but trials on public tables
-    /// took 1.9 % of the time instead of 1.7.
-    pub(crate) fn lends(&self, price_ns: f64) -> bool {
-        self.debt <= 0.0 && self.balance >= 0.0 && price_ns <= self.earned
-    }
-
     /// Whether trials of this price leave enough for others that are worth more, as multiples of
     /// their price.
     pub(crate) fn leaves_enough(&self, price_ns: f64, worth: f64) -> bool {
@@ -103,9 +94,8 @@ impl Bank {
     pub(crate) fn settle(&mut self, reserved_ns: f64, actual_ns: f64) {
         self.balance += reserved_ns - actual_ns;
         if self.balance < 0.0 && actual_ns > reserved_ns {
-            let beyond = (actual_ns - reserved_ns).min(-self.balance);
-            self.debt += beyond;
-            self.balance += beyond;
+            self.debt -= self.balance;
+            self.balance = 0.0;
         }
     }
 
@@ -188,31 +178,5 @@ mod tests {
         bank.note(1_100.0, 500.0);
         bank.earn(10_000.0);
         assert!(bank.covers(10.0, 500.0, 0.5));
-    }
-
-    #[test]
-    fn a_loan_is_as_much_as_ever_came_in_and_there_is_one_at_a_time() {
-        let mut bank = Bank::new(0.01);
-        assert!(!bank.lends(1.0), "nothing has come in");
-        bank.earn(10_000.0);
-        bank.reserve(100.0);
-        bank.settle(100.0, 20.0);
-        assert!(bank.lends(100.0), "also of what was spent since");
-        assert!(!bank.lends(101.0));
-        bank.reserve(100.0);
-        assert!(!bank.lends(1.0) && !bank.covers(1.0, 1.0, 1.0));
-        bank.settle(100.0, 101.0);
-        assert_eq!(bank.balance(), -20.0, "only what was not expected is debt");
-        bank.earn(2_200.0);
-        assert_eq!(
-            bank.balance(),
-            1.0,
-            "paid back, and that of what was beyond it"
-        );
-        assert!(bank.lends(1.0));
-        bank.reserve(10.0);
-        bank.settle(10.0, 500.0);
-        bank.earn(1_000.0);
-        assert!(!bank.lends(1.0), "not to those who owe");
     }
 }

@@ -58,9 +58,6 @@ const MOST_BOLD: f64 = 6.0;
 /// Share of the calls in other cells that may profit from what is found out in this one.
 const REACH: f64 = 0.3;
 
-/// How many times its price a trial must be worth to be made before the bank can pay for it.
-const WORTH_A_LOAN: f64 = 5.0;
-
 /// Share of the bank that one trial may take, and how many times as much if it is worth it.
 const SHARE: f64 = 0.5;
 const MOST_WORTH: f64 = 2.0;
@@ -362,8 +359,7 @@ fn worth_a_trial<'a>(
             bank.want(all_ns);
         }
         let covered = bank.covers(all_ns, best_ns * calls, part);
-        let paid = covered && bank.leaves_enough(all_ns, worth);
-        if worth > most && (paid || worth > WORTH_A_LOAN && bank.lends(all_ns)) {
+        if worth > most && covered && bank.leaves_enough(all_ns, worth) {
             most = worth;
             found = Some((other, price_ns));
         }
@@ -482,47 +478,6 @@ mod tests {
         assert!(!burst.is_over(1, cost(9_000)), "it may have been cold");
         assert!(burst.is_over(1, cost(40_000)));
         assert!(!burst.is_over(0, cost(40_000)), "somebody else's");
-    }
-
-    #[test]
-    fn a_trial_that_is_worth_much_is_made_before_it_can_be_paid() {
-        let best = Candidate {
-            own: 1e-4,
-            measured: true,
-            ..Candidate::alone(0, Prediction::new(14.0, 0.01, 32))
-        };
-        let other = Candidate {
-            tries: 100,
-            points: 100,
-            measured: true,
-            ..Candidate::alone(1, Prediction::new(14.1, 0.5, 0))
-        };
-        let tried = |calls: f64, served_ns: f64| {
-            let candidates = [best, other];
-            let mut bank = Bank::new(0.01);
-            bank.earn(served_ns);
-            let price_ns = 0.8 * best.prediction.ns();
-            bank.reserve(0.9 * bank.balance());
-            let situation = Situation {
-                candidates: &candidates,
-                shared: 0.0,
-                incumbent: None,
-                cell: 1,
-                visits: calls,
-                calls,
-                explore: true,
-                typical_ns: None,
-                burst: None,
-                outliers: 0.02,
-                outliers_far: 1.0,
-            };
-            assert!(bank.balance() < price_ns);
-            worth_a_trial(&situation, &best, &mut bank, &mut Steps::default()).is_some()
-        };
-        let enough_ns = 100.0 * best.prediction.ns();
-        assert!(tried(1_000.0, enough_ns));
-        assert!(!tried(10.0, enough_ns), "it is not worth that much");
-        assert!(!tried(1_000.0, 0.1 * enough_ns), "too little has come in");
     }
 
     #[test]
