@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use pointsman::store::{Fact, MemoryStore, Store};
 use pointsman::{
-    Backend, Candidate, Clock, Cost, FakeClock, Mode, Prepared, Reason, Selector, SelectorBuilder,
-    Verdict, Workload, fork,
+    Backend, Candidate, Chosen, Clock, Cost, FakeClock, Mode, Prepared, Reason, Selector,
+    SelectorBuilder, Verdict, Workload, fork,
 };
 
 fn builder(clock: &FakeClock) -> SelectorBuilder {
@@ -27,17 +27,22 @@ fn candidates() -> [Candidate; 3] {
 /// Microseconds of each candidate.
 const TOOK: [u64; 3] = [90, 10, 400];
 
-/// Serves one call and reports it; who served.
-fn call(op: &Prepared, clock: &FakeClock, workload: &Workload, eligible: u64) -> usize {
-    let chosen = op.choose(workload, eligible).expect("somebody may serve");
+/// Runs who was chosen and reports it; who that was.
+fn report(op: &Prepared, clock: &FakeClock, workload: &Workload, chosen: &Chosen) -> usize {
     let run = || clock.advance(Duration::from_micros(TOOK[chosen.index()]));
     if chosen.is_timed() {
-        let ((), cost) = op.clocked(&chosen, run);
-        op.served(&chosen, workload, cost);
+        let ((), cost) = op.clocked(chosen, run);
+        op.served(chosen, workload, cost);
     } else {
         op.inside(run);
     }
     chosen.index()
+}
+
+/// Serves one call and reports it; who served.
+fn call(op: &Prepared, clock: &FakeClock, workload: &Workload, eligible: u64) -> usize {
+    let chosen = op.choose(workload, eligible).expect("somebody may serve");
+    report(op, clock, workload, &chosen)
 }
 
 #[test]
@@ -80,14 +85,7 @@ fn call_like(op: &Prepared, clock: &FakeClock, workload: &Workload, steady: u64)
     let chosen = op
         .choose_like(like, workload, 0b111, steady)
         .expect("somebody may serve");
-    let run = || clock.advance(Duration::from_micros(TOOK[chosen.index()]));
-    if chosen.is_timed() {
-        let ((), cost) = op.clocked(&chosen, run);
-        op.served(&chosen, workload, cost);
-    } else {
-        op.inside(run);
-    }
-    chosen.index()
+    report(op, clock, workload, &chosen)
 }
 
 #[test]

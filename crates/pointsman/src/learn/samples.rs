@@ -48,7 +48,7 @@ pub(crate) struct Samples {
     doubted: bool,
     /// When the last one came, in nanoseconds of the clock.
     pub(crate) last_ns: u64,
-    /// Robust mean of the log costs: the median at first, then that of the middle half, then moved by clipped deviations.
+    /// Robust mean of the log costs: the median at first, then the mean of the middle half, then moved by clipped deviations.
     level: f64,
     /// Samples that the level rests on.
     weight: u8,

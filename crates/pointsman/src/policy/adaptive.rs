@@ -185,8 +185,8 @@ impl Burst {
 /// Calls shorter than this are tried in bursts: for longer ones, cold caches are noise.
 const SHORT_NS: f64 = 5_000.0;
 
-/// What hardly any call takes only because its code is cold: seven calls of 40 µs, to find out that another takes 4, were
-/// most of what four of Python's libraries could spend on trials in 400 calls.
+/// What hardly any call takes only because its code is cold: seven calls of 40 µs, to find out that another takes 4, took
+/// most of what had come in after 250 calls of an op over Python's libraries.
 const LONG_NS: f64 = 20_000.0;
 
 /// Trials in a burst after the first, and how many at the end count.
