@@ -1,5 +1,5 @@
 //! What a user loses if these fail: the promise that trials cost no more than the budget and one bad
-//! trial, also where variants are now and then a thousand times slower than anything suggests.
+//! trial, also where variants are now and then several or a thousand times slower than anything suggests.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ fn lot(a: u64, b: u64) -> u64 {
     x ^ (x >> 29)
 }
 
-/// Two variants beat the steady one in most sizes, and in one size of ten take 1,000 times as long,
+/// Two variants beat the steady one in most sizes, and in one size of ten take so many times as long,
 /// which no other size tells.
-fn cost_ns(seed: u64, size: u64, variant: usize) -> u64 {
+fn cost_ns(seed: u64, slower: u64, size: u64, variant: usize) -> u64 {
     let steady = 10_000 + 10 * size;
     let awful = lot(seed + variant as u64, size).is_multiple_of(10);
     match variant {
         0 => steady,
-        1 | 2 if awful => 1_000 * steady,
+        1 | 2 if awful => slower * steady,
         1 => steady * 8 / 10,
         2 => steady * 7 / 10,
         _ => 3 * steady,
@@ -30,7 +30,7 @@ fn cost_ns(seed: u64, size: u64, variant: usize) -> u64 {
 }
 
 /// What trials cost beyond the best known, the worst of them, and the time spent serving.
-fn spent(seed: u64, budget: f64) -> (f64, f64, f64) {
+fn spent(seed: u64, slower: u64, budget: f64) -> (f64, f64, f64) {
     let clock = FakeClock::new();
     let selector = Selector::builder()
         .in_memory()
@@ -47,7 +47,7 @@ fn spent(seed: u64, budget: f64) -> (f64, f64, f64) {
         let octaves = 4.0 + 12.0 * (lot(seed, call) % 1_000) as f64 / 1_000.0;
         let size = octaves.exp2() as u64;
         let decision = selector.decide("op", &Workload::new([size as usize]), &NAMES);
-        let took = Duration::from_nanos(cost_ns(seed, size, decision.index()));
+        let took = Duration::from_nanos(cost_ns(seed, slower, size, decision.index()));
         clock.advance(took);
         let trial = decision.reason() == Reason::Trial;
         selector.record(&decision, Outcome::took(took));
@@ -62,21 +62,23 @@ fn spent(seed: u64, budget: f64) -> (f64, f64, f64) {
 
 #[test]
 fn trials_cost_at_most_the_budget_and_one_bad_trial() {
-    for budget in [0.005, 0.01, 0.05] {
+    for (slower, budget) in [(5, 0.01), (1_000, 0.005), (1_000, 0.01), (1_000, 0.05)] {
         for seed in 0..6 {
-            let (spent, worst, served) = spent(seed, budget);
+            let (spent, worst, served) = spent(seed, slower, budget);
+            // The first 40 ms count six times.
+            let allowed = budget * (served + 5.0 * served.min(40e6));
             println!(
-                "budget {budget}, seed {seed}: {:.2} %, without the worst {:.2} %",
+                "{slower} times, budget {budget}, seed {seed}: {:.2} %, without the worst {:.2} %",
                 100.0 * spent / served,
                 100.0 * (spent - worst) / served
             );
             assert!(
                 spent > 0.0,
-                "budget {budget}, seed {seed}: nothing was tried"
+                "{slower} times, budget {budget}, seed {seed}: nothing was tried"
             );
             assert!(
-                spent <= budget * served + worst,
-                "budget {budget}, seed {seed}: {spent} of {served}, the worst {worst}"
+                spent <= allowed + worst,
+                "{slower} times, budget {budget}, seed {seed}: {spent} of {served}, the worst {worst}"
             );
         }
     }

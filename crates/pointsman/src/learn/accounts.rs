@@ -18,7 +18,6 @@ impl Learner {
         match seen.reason {
             Reason::Trial => {
                 self.bank.settle(seen.reserved_ns, wasted_ns);
-                self.bank.note(wasted_ns, seen.best_ns);
                 account.trial(wasted_ns, wasted_ns);
             }
             Reason::FirstTry => account.first_try(wasted_ns, wasted_ns),
@@ -63,7 +62,6 @@ impl Learner {
         match seen.reason {
             Reason::Trial => {
                 self.bank.settle(seen.reserved_ns, excess);
-                self.bank.note(excess, seen.best_ns);
                 account.trial(took, excess);
             }
             Reason::FirstTry => account.first_try(took, excess),

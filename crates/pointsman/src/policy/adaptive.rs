@@ -353,12 +353,11 @@ fn worth_a_trial<'a>(
             steps.wish(other.variant, situation.cell, best.mean, saves_ns);
         }
         let part = SHARE * worth.min(MOST_WORTH);
-        let calls = f64::from(1 + more_trials(best, other));
-        let all_ns = price_ns * calls;
+        let all_ns = price_ns * f64::from(1 + more_trials(best, other));
         if worth > 1.0 && all_ns > balance_ns {
             bank.want(all_ns);
         }
-        let covered = bank.covers(all_ns, best_ns * calls, part);
+        let covered = bank.covers(all_ns, part);
         if worth > most && covered && bank.leaves_enough(all_ns, worth) {
             most = worth;
             found = Some((other, price_ns));
