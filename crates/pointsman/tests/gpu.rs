@@ -433,7 +433,8 @@ fn first_tries_that_the_cost_model_calls_dear_wait_for_the_budget() {
         .build()
         .unwrap();
     (0..1000).for_each(|_| assert_eq!(square.run(7), 49));
-    assert_eq!(square.stats().first_tries, 3);
+    // Three, and the first that counts once more: it is a hundred times slower than the other.
+    assert_eq!(square.stats().first_tries, 4);
 }
 
 #[test]

@@ -24,6 +24,7 @@ pub(crate) mod published;
 mod ridge;
 mod samples;
 mod scales;
+mod surprise;
 mod tally;
 
 use std::sync::Arc;
@@ -39,6 +40,7 @@ use self::cells::{Cells, Expected, Place};
 use self::ridge::Ridge;
 use self::samples::{News, Samples};
 use self::scales::Search;
+use self::surprise::Surprise;
 pub(crate) use self::tally::Tally;
 use crate::backend::Backend;
 use crate::cell::Cell;
@@ -269,6 +271,8 @@ pub(crate) struct Learner {
     /// What a call that is learned from takes beside its variant.
     sampled_ns: f64,
     scratch: Vec<Candidate>,
+    /// First measurements of each that were too slow to believe.
+    surprises: Vec<Option<Surprise>>,
     /// Another policy than `adaptive`.
     asked: Option<Asked>,
     pub(crate) tally: Tally,
@@ -312,6 +316,7 @@ impl Learner {
             tick_ns,
             sampled_ns: SAMPLED_NS,
             scratch: Vec::new(),
+            surprises: Vec::new(),
             asked: policy.map(|policy| Asked::new(policy, seed)),
             tally: Tally::default(),
         }
@@ -322,6 +327,7 @@ impl Learner {
         self.tries.push(0);
         self.measured.push(0);
         self.measured_in.push(0);
+        self.surprises.push(None);
         self.noise.push(samples::FIRST_SPREAD);
         self.tally.add_variant();
     }
@@ -504,9 +510,6 @@ impl Learner {
         if place.burst.is_some_and(|b| b.is_cold(seen.variant)) {
             return self.tally.reject(Rejection::WarmUp);
         }
-        let measured = &mut self.measured[usize::from(seen.variant)];
-        *measured = measured.saturating_add(1);
-        self.tally.of_mut(seen.variant).samples += 1;
         let place = self.cells.at(at);
         let shift = self
             .basis
@@ -514,31 +517,50 @@ impl Learner {
             + self.prior(seen.variant, &Work::of(seen.workload))
             - self.prior(seen.variant, &place.work);
         // Within a cell, work differs by a few percent a feature; more is another kind of call.
-        let shift = shift.clamp(-MOST_SHIFT, MOST_SHIFT);
+        let ln_cost = cost.ln() - shift.clamp(-MOST_SHIFT, MOST_SHIFT);
+        self.cells.at_mut(at).calls += seen.weight as f64;
+        if self.waits(at, seen, ln_cost) {
+            return;
+        }
+        self.take(at, seen.variant, ln_cost, seen.now_ns);
+        self.judge(at, seen);
+        // Under another policy the model serves explanations only, and they bring it up to date.
+        if self.asked.is_some() {
+            self.tell_policy(at, seen, cost);
+        } else if self.changed > self.points / 8 {
+            self.fit();
+        }
+    }
+
+    /// Takes a measurement of a variant in a cell.
+    fn take(&mut self, at: usize, variant: u8, ln_cost: f64, now_ns: u64) {
+        let measured = &mut self.measured[usize::from(variant)];
+        *measured = measured.saturating_add(1);
+        self.tally.of_mut(variant).samples += 1;
         let place = self.cells.at_mut(at);
-        let noise = &mut self.noise[usize::from(seen.variant)];
-        let samples = place.of_mut(seen.variant, *noise);
-        if let Some(outlier) = samples.is_outlier(cost.ln() - shift) {
+        let noise = &mut self.noise[usize::from(variant)];
+        let samples = place.of_mut(variant, *noise);
+        if let Some(outlier) = samples.is_outlier(ln_cost) {
             self.outliers += (f64::from(outlier) - self.outliers) / OUTLIER_MEMORY;
             if outlier {
-                let far = cost.ln() - shift - samples.level();
+                let far = ln_cost - samples.level();
                 self.outliers_far += (far - self.outliers_far) / FAR_MEMORY;
             }
         }
-        let news = samples.add(cost.ln() - shift, seen.now_ns, self.tick_ns);
+        let news = samples.add(ln_cost, now_ns, self.tick_ns);
         let held = samples.held();
         if let Some(spread) = samples.measured_spread() {
             *noise += 0.03 * (spread - *noise);
         }
         match news {
             News::First => {
-                self.measured_in[usize::from(seen.variant)] += 1;
-                self.basis.note(at, seen.variant);
+                self.measured_in[usize::from(variant)] += 1;
+                self.basis.note(at, variant);
                 self.points += 1;
             }
             News::Changed => {
                 self.tally.drifts += 1;
-                reopen(place, seen.variant);
+                reopen(place, variant);
             }
             News::Same => {}
         }
@@ -546,14 +568,6 @@ impl Learner {
         if news != News::Same || held == 3 {
             self.changed += 1;
             self.news += 1;
-        }
-        self.cells.at_mut(at).calls += seen.weight as f64;
-        self.judge(at, seen);
-        // Under another policy the model serves explanations only, and they bring it up to date.
-        if self.asked.is_some() {
-            self.tell_policy(at, seen, cost);
-        } else if self.changed > self.points / 8 {
-            self.fit();
         }
     }
 

@@ -58,6 +58,8 @@ pub(crate) struct Samples {
     measured_spread: Option<f64>,
     rising: Detector,
     falling: Detector,
+    /// The first log cost, when it came, if it waits for a second: see [`super::surprise`].
+    waiting: Option<(f64, u64)>,
     unsaved: u64,
     unsaved_failures: u64,
 }
@@ -92,6 +94,7 @@ impl Samples {
             measured_spread: None,
             rising: Detector::default(),
             falling: Detector::default(),
+            waiting: None,
             unsaved: 0,
             unsaved_failures: 0,
         }
@@ -120,6 +123,20 @@ impl Samples {
 
     pub(crate) fn is_doubted(&self) -> bool {
         self.doubted
+    }
+
+    /// Keeps the first log cost apart until there is a second.
+    pub(crate) fn let_wait(&mut self, ln_cost: f64, now_ns: u64) {
+        self.waiting = Some((ln_cost, now_ns));
+    }
+
+    pub(crate) fn waiting(&self) -> Option<(f64, u64)> {
+        self.waiting
+    }
+
+    /// What was kept apart; it is not any more.
+    pub(crate) fn end_wait(&mut self) -> Option<(f64, u64)> {
+        self.waiting.take()
     }
 
     /// Spread of the samples held, once there are enough of them.

