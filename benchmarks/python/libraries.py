@@ -1,12 +1,16 @@
 """A mixed stream of calls over NumPy, Numba, JAX, PyTorch (where installed) and pointsman.ops.
 
-    python benchmarks/python/libraries.py [--calls N] [--seed N] [--budget SHARE] [--json]
+    python benchmarks/python/libraries.py [--calls N] [--seed N] [--budget SHARE] [--settle N] [--without NAME] [--json]
 
 On each call the contestants run in random order: the op, as a program would call it, and each library by
 itself. The op starts knowing nothing, and its trials count. The oracle takes the library with the lowest median
-for each shape; hindsight takes the one whose calls took least in all, spikes included, which is what nobody could know. Every library compiles for every shape before the clock runs; pointsman.ops, which learns as
-well, is called often enough to be as finished as the others; and every contestant finds its arguments in the
-caches, as far as they fit.
+for each shape; hindsight takes the one whose calls took least in all, spikes included, which is what nobody could
+know. Every library compiles for every shape before the clock runs; pointsman.ops, which learns as well, is called often
+enough to be as finished as the others; and every contestant finds its arguments in the caches, as far as they fit.
+
+Of the first few hundred calls of a process many take several times as long as later, whoever serves. The stream begins
+after so many calls of the libraries alone (--settle), so that it is choosing that is measured; with --settle 0 it begins at
+once.
 """
 
 import argparse
@@ -25,7 +29,9 @@ import pointsman  # noqa: E402
 from pointsman import ops  # noqa: E402
 
 
-def have(name):
+def have(name, without):
+    if name in without:
+        return None
     try:
         return __import__(name)
     except ImportError:
@@ -37,9 +43,9 @@ COMPILED, LEARNED = 2, 100
 NO_LIBRARY = ("pointsman", "pointsman_late", "oracle", "oracle_late", "hindsight")
 
 
-def libraries():
-    """For each op its functions by library, and what makes its arguments."""
-    numba, jax, torch = have("numba"), have("jax"), have("torch")
+def libraries(without=()):
+    """For each op its functions by library."""
+    numba, jax, torch = (have(name, without) for name in ("numba", "jax", "torch"))
     found = {
         "dot": {"numpy": np.dot, "ops": ops.dot},
         "matmul": {"numpy": np.matmul, "ops": ops.matmul},
@@ -112,11 +118,11 @@ def arguments(name, size, rng):
     return tuple(rng.standard_normal(size).astype(np.float32) for _ in range(count))
 
 
-def play(calls, seed, budget):
+def play(calls, seed, budget, settle, without):
     rng, order = np.random.default_rng(seed), random.Random(seed)
     selector = pointsman.Selector(store="memory", environment=False, budget=budget)
     cases = []
-    for name, functions in libraries().items():
+    for name, functions in libraries(without).items():
         op = pointsman.op(functions["numpy"], name=name, selector=selector, reference="numpy")
         for library, function in functions.items():
             if library != "numpy":
@@ -137,6 +143,10 @@ def play(calls, seed, budget):
         function(*args)
         return clock() - start
 
+    for _ in range(settle):
+        _, _, functions, args, _, _ = order.choice(cases)
+        for function in functions.values():
+            timed(function, args)
     for _ in range(calls):
         name, op, functions, args, alone, own = order.choice(cases)
         contestants = [("op", op), *functions.items()]
@@ -172,12 +182,14 @@ def total(cases):
 
 def main():
     options = argparse.ArgumentParser()
-    options.add_argument("--calls", type=int, default=20_000)
+    options.add_argument("--calls", type=int, default=100_000)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--budget", type=float, default=0.01, help="share of the time that trials may cost")
+    options.add_argument("--settle", type=int, default=1_000, help="calls of the libraries alone, before the stream")
+    options.add_argument("--without", action="append", default=[], help="a library that takes no part")
     options.add_argument("--json", action="store_true")
     options = options.parse_args()
-    cases, _ = play(options.calls, options.seed, options.budget)
+    cases, _ = play(options.calls, options.seed, options.budget, options.settle, options.without)
     groups = {"all": cases}
     for case in cases:
         groups.setdefault(case[0], []).append(case)

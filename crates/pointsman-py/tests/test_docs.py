@@ -35,7 +35,7 @@ def test_the_blocks_of_a_page_run_from_top_to_bottom(page):
         "examples/python/training.py --small",
         "examples/python/server.py --small",
         "benchmarks/python/overhead.py --rounds 2",
-        "benchmarks/python/libraries.py --calls 100",
+        "benchmarks/python/libraries.py --calls 100 --settle 20",
     ],
 )
 def test_scripts_run(script):
