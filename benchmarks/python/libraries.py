@@ -186,7 +186,9 @@ def main():
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--budget", type=float, default=0.01, help="share of the time that trials may cost")
     options.add_argument("--settle", type=int, default=1_000, help="calls of the libraries alone, before the stream")
-    options.add_argument("--without", action="append", default=[], help="a library that takes no part")
+    options.add_argument(
+        "--without", action="append", default=[], choices=["numba", "jax", "torch"], help="a library that takes no part"
+    )
     options.add_argument("--json", action="store_true")
     options = options.parse_args()
     cases, _ = play(options.calls, options.seed, options.budget, options.settle, options.without)

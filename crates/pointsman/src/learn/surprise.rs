@@ -1,6 +1,6 @@
 //! First measurements that are far slower than expected wait for a second opinion.
 //!
-//! A process that has just begun is noisy: of the first thousand calls of Python's libraries one in twenty took more than three times
+//! A process that has just begun is noisy: of the first 200 calls of Python's libraries 2 to 7 % took more than three times
 //! as long as usual, later one in a hundred. Such a time, where a variant had never been measured, would speak against it there
 //! and in all cells that are predicted from this one. So it waits until the variant is measured in the same cell again. Sooner it is
 //! believed if another first measurement of the variant is about as far off, or if no call comes to the cell within a few looks.
