@@ -1,5 +1,6 @@
 //! The candidates that a selector chooses from, and who of them may serve.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use pointsman::Backend;
@@ -169,14 +170,16 @@ impl Group {
 
 /// The workload of a call that prefers a backend.
 #[inline]
-pub(super) fn preferring(
+pub(super) fn preferring<'w>(
     group: &Group,
-    workload: pointsman::Workload,
+    workload: &'w pointsman::Workload,
     preferred: Option<&str>,
-) -> PyResult<pointsman::Workload> {
+) -> PyResult<Cow<'w, pointsman::Workload>> {
     match preferred {
-        None => Ok(workload),
-        Some(name) => Ok(workload.prefer(group.backends[group.place(name)?])),
+        None => Ok(Cow::Borrowed(workload)),
+        Some(name) => Ok(Cow::Owned(
+            workload.prefer(group.backends[group.place(name)?]),
+        )),
     }
 }
 

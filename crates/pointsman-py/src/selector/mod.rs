@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
 use pointsman::{Cost, Mode, Rejection, policy};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -32,7 +33,7 @@ pub(crate) struct Selector {
     core: pointsman::Selector,
     learning: AtomicBool,
     backends: Vec<Known>,
-    groups: RwLock<HashMap<String, Arc<Group>>>,
+    groups: RwLock<HashMap<String, Arc<Group>, RandomState>>,
 }
 
 /// A clock that moves only when it is told to: for tests.
@@ -139,7 +140,7 @@ impl Selector {
     ) -> PyResult<Py<PyString>> {
         let workload = workload.get();
         let group = slf.get().group(slf, &workload.op, None)?;
-        let core = preferring(&group, workload.core, preferred)?;
+        let core = preferring(&group, &workload.core, preferred)?;
         let eligible = slf.get().eligible(&group, &core, workload.memory);
         let place = group.ready.prepared.peek(&core, eligible);
         log::say(slf.py())?;
@@ -159,7 +160,7 @@ impl Selector {
     ) -> PyResult<Decision> {
         let workload = workload.get();
         let group = slf.get().group(slf, &workload.op, None)?;
-        let core = preferring(&group, workload.core, preferred)?;
+        let core = preferring(&group, &workload.core, preferred)?;
         let eligible = slf.get().eligible(&group, &core, workload.memory);
         let prepared = &group.ready.prepared;
         let chosen = match slf.get().is_learning() {
@@ -171,7 +172,7 @@ impl Selector {
             Some(chosen) => Ok(Decision {
                 group,
                 chosen,
-                workload: core,
+                workload: core.into_owned(),
                 reported: AtomicBool::new(false),
             }),
             None => Err(nobody(workload)),
@@ -206,7 +207,7 @@ impl Selector {
         let group = slf.get().group(slf, &workload.op, Some(&names))?;
         let arguments = Arguments { args, kwargs };
         let features = arguments.features();
-        let core = preferring(&group, workload.core, preferred)?;
+        let core = preferring(&group, &workload.core, preferred)?;
         let core = core.gradient(core.needs_gradient() || features.gradient);
         let eligible = slf.get().eligible(&group, &core, workload.memory);
         let done = group.ready.run(Call {
@@ -246,7 +247,7 @@ impl Selector {
     ) -> PyResult<Explanation> {
         let workload = workload.get();
         let group = slf.get().group(slf, &workload.op, None)?;
-        let core = preferring(&group, workload.core, preferred)?;
+        let core = preferring(&group, &workload.core, preferred)?;
         let may = slf.get().eligible(&group, &core, workload.memory);
         let told = group.ready.prepared.explain(&core, |place| {
             let gradient = core.needs_gradient() && group.without_gradient & 1 << place != 0;
