@@ -116,7 +116,7 @@ impl Ready {
             ..
         } = call;
         let (eligible, cold) = self.eligible(call)?;
-        if features.tracing || !self.selector.get().is_learning() {
+        if features.tracing || !self.is_learning() {
             return self.run_quietly(call, eligible);
         }
         let Some(chosen) = self.choose(call, eligible, cold) else {

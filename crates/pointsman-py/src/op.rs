@@ -361,7 +361,7 @@ impl Op {
             let variants: Vec<_> = self.list().iter().map(|v| v.clone_ref(py)).collect();
             let count = variants.len();
             let check = self.check.as_ref().map(|check| check.clone_ref(py));
-            let ready = Ready::new(py, &self.name, &selector, variants, check)?;
+            let ready = Ready::new(py, &self.name, selector.get(), variants, check)?;
             let list = self.list();
             if list.len() == count {
                 return Ok(self.made.put(ready));

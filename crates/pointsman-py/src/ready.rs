@@ -1,5 +1,6 @@
 //! An op with all its variants, ready to be called, and step 2 of a call: who may serve it.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use pointsman::{Chosen, Mode, Prepared, Workload};
@@ -18,7 +19,7 @@ pub(crate) struct Ready {
     pub(crate) prepared: Prepared,
     pub(crate) variants: Vec<Py<Variant>>,
     functions: Vec<Py<PyAny>>,
-    pub(crate) selector: Py<Selector>,
+    learning: Arc<AtomicBool>,
     pub(crate) check: Option<Check>,
     pub(crate) compiled: Compiled,
     /// What each variant compiles, if that is to be found out.
@@ -71,11 +72,11 @@ impl Ready {
     pub(crate) fn new(
         py: Python<'_>,
         name: &str,
-        selector: &Py<Selector>,
+        selector: &Selector,
         variants: Vec<Py<Variant>>,
         check: Option<Check>,
     ) -> PyResult<Self> {
-        let core = selector.get().core();
+        let core = selector.core();
         let candidates: Vec<_> = variants.iter().map(|v| v.get().candidate()).collect();
         let mut prepared = core.prepare(name, &candidates).map_err(errors::value)?;
         if check.is_some() {
@@ -109,7 +110,7 @@ impl Ready {
                 .iter()
                 .map(|v| v.get().function.clone_ref(py))
                 .collect(),
-            selector: selector.clone_ref(py),
+            learning: selector.learning_flag(),
             prepared,
             variants,
             check,
@@ -123,10 +124,16 @@ impl Ready {
         self.functions[place].bind(py)
     }
 
+    /// Whether its selector learns.
+    #[inline]
+    pub(crate) fn is_learning(&self) -> bool {
+        self.learning.load(Relaxed)
+    }
+
     /// Who serves a call that is like others lately, if that is known.
     #[inline]
     pub(crate) fn again(&self, features: &Features) -> Option<usize> {
-        let may = self.repeats && !features.tracing && self.selector.get().is_learning();
+        let may = self.repeats && !features.tracing && self.is_learning();
         if may {
             self.prepared.again(features.like())
         } else {

@@ -1,8 +1,10 @@
 """Choosing for callers who give a workload: the selector, its settings, memory and environment."""
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 
 import pytest
 
@@ -300,6 +302,30 @@ def test_more_ops_than_there_is_room_for_are_refused():
     with pytest.raises(ValueError, match="1024"):
         for i in range(1100):
             s.select(Workload(f"op{i}", 1))
+
+
+def test_a_selector_that_nobody_uses_any_more_is_gone_and_has_saved(tmp_path):
+    path, w = tmp_path / "store", Workload("product", (64, 64))
+
+    def use():
+        selector = Selector(store=path, environment=False, backends=["numpy", "jax"])
+        for _ in range(10):
+            selector.record(w, "numpy", 1e-3)
+            selector.record(w, "jax", 1e-6)
+        assert selector.select(w) == "jax"
+        assert selector.run_with_fallback(w, {"numpy": abs, "jax": abs}, -1) == 1
+        op = pointsman.op(abs, name="abs", selector=selector)
+        assert op(-1) == 1
+        return selector.decide(w), weakref.ref(selector)
+
+    decision, gone = use()
+    gc.collect()
+    assert gone() is None
+    decision.took(1e-6)  # what it has decided can still be reported
+    del decision
+    gc.collect()
+    again = Selector(store=path, environment=False, backends=["numpy", "jax"])
+    assert again.select(w) == "jax"
 
 
 def test_one_call_on_the_shared_selector():

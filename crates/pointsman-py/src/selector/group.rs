@@ -39,7 +39,7 @@ impl Selector {
     /// The candidates of an op: these, or all backends.
     pub(super) fn group(
         &self,
-        slf: &Bound<'_, Self>,
+        py: Python<'_>,
         op: &str,
         names: Option<&[String]>,
     ) -> PyResult<Arc<Group>> {
@@ -56,7 +56,7 @@ impl Selector {
             return Ok(group.clone());
         }
         drop(groups);
-        let group = Arc::new(self.prepare(slf, op, names)?);
+        let group = Arc::new(self.prepare(py, op, names)?);
         let mut groups = self.groups.write().unwrap_or_else(|e| e.into_inner());
         if groups.len() >= MOST_GROUPS {
             groups.clear(); // they are prepared again
@@ -66,13 +66,7 @@ impl Selector {
     }
 
     #[cold]
-    fn prepare(
-        &self,
-        slf: &Bound<'_, Self>,
-        op: &str,
-        names: Option<&[String]>,
-    ) -> PyResult<Group> {
-        let py = slf.py();
+    fn prepare(&self, py: Python<'_>, op: &str, names: Option<&[String]>) -> PyResult<Group> {
         let mut members = Vec::new();
         for name in names.unwrap_or_default() {
             let known = self.backends.iter().find(|known| known.name == *name);
@@ -108,7 +102,7 @@ impl Selector {
                 .map(|k| PyString::intern(py, &k.name).unbind())
                 .collect(),
             backends: members.iter().map(|k| k.backend).collect(),
-            ready: Ready::new(py, op, &slf.clone().unbind(), variants, None)?,
+            ready: Ready::new(py, op, self, variants, None)?,
         })
     }
 

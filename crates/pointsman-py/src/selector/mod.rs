@@ -31,7 +31,8 @@ use crate::workload::Workload;
 #[pyclass(frozen, weakref, module = "pointsman")]
 pub(crate) struct Selector {
     core: pointsman::Selector,
-    learning: AtomicBool,
+    /// Shared with whoever has prepared ops: they must not keep the selector alive, which keeps them.
+    learning: Arc<AtomicBool>,
     backends: Vec<Known>,
     groups: RwLock<HashMap<String, Arc<Group>, RandomState>>,
 }
@@ -124,7 +125,7 @@ impl Selector {
         log::say(py)?;
         Ok(Selector {
             core,
-            learning: AtomicBool::new(true),
+            learning: Arc::new(AtomicBool::new(true)),
             backends: known(py, backends)?,
             groups: RwLock::default(),
         })
@@ -134,40 +135,33 @@ impl Selector {
     /// tried; `preferred` serves if it may.
     #[pyo3(signature = (workload, preferred = None))]
     fn select(
-        slf: &Bound<'_, Self>,
+        &self,
+        py: Python<'_>,
         workload: &Bound<'_, Workload>,
         preferred: Option<&str>,
     ) -> PyResult<Py<PyString>> {
-        let workload = workload.get();
-        let group = slf.get().group(slf, &workload.op, None)?;
-        let core = preferring(&group, &workload.core, preferred)?;
-        let eligible = slf.get().eligible(&group, &core, workload.memory);
-        let place = group.ready.prepared.peek(&core, eligible);
-        log::say(slf.py())?;
-        match place {
-            Some(place) => Ok(group.names[place].clone_ref(slf.py())),
-            None => Err(nobody(workload)),
-        }
+        self.best(py, workload.get(), preferred)
     }
 
     /// The same for a caller who runs it and reports: now and then others are tried, unless learning
     /// is off.
     #[pyo3(signature = (workload, preferred = None))]
     fn decide(
-        slf: &Bound<'_, Self>,
+        &self,
+        py: Python<'_>,
         workload: &Bound<'_, Workload>,
         preferred: Option<&str>,
     ) -> PyResult<Decision> {
         let workload = workload.get();
-        let group = slf.get().group(slf, &workload.op, None)?;
+        let group = self.group(py, &workload.op, None)?;
         let core = preferring(&group, &workload.core, preferred)?;
-        let eligible = slf.get().eligible(&group, &core, workload.memory);
+        let eligible = self.eligible(&group, &core, workload.memory);
         let prepared = &group.ready.prepared;
-        let chosen = match slf.get().is_learning() {
+        let chosen = match self.is_learning() {
             true => prepared.choose(&core, eligible),
             false => prepared.known(&core, eligible),
         };
-        log::say(slf.py())?;
+        log::say(py)?;
         match chosen {
             Some(chosen) => Ok(Decision {
                 group,
@@ -185,7 +179,8 @@ impl Selector {
     /// fail, the first error is raised, with the others as notes.
     #[pyo3(signature = (workload, functions, *args, preferred = None, **kwargs))]
     fn run_with_fallback<'py>(
-        slf: &Bound<'py, Self>,
+        &self,
+        py: Python<'py>,
         workload: &Bound<'py, Workload>,
         functions: &Bound<'py, PyDict>,
         args: &Bound<'py, PyTuple>,
@@ -204,12 +199,12 @@ impl Selector {
                 "no functions: give one for each backend, by name",
             ));
         }
-        let group = slf.get().group(slf, &workload.op, Some(&names))?;
+        let group = self.group(py, &workload.op, Some(&names))?;
         let arguments = Arguments { args, kwargs };
         let features = arguments.features();
         let core = preferring(&group, &workload.core, preferred)?;
         let core = core.gradient(core.needs_gradient() || features.gradient);
-        let eligible = slf.get().eligible(&group, &core, workload.memory);
+        let eligible = self.eligible(&group, &core, workload.memory);
         let done = group.ready.run(Call {
             named: Some(Named {
                 functions: &bodies,
@@ -217,22 +212,23 @@ impl Selector {
             }),
             ..Call::new(arguments, &features, &core)
         });
-        log::say(slf.py())?;
+        log::say(py)?;
         done
     }
 
     /// Adds a measurement that the caller has made: so many seconds on this backend.
     fn record(
-        slf: &Bound<'_, Self>,
+        &self,
+        py: Python<'_>,
         workload: &Bound<'_, Workload>,
         backend: &str,
         seconds: f64,
     ) -> PyResult<()> {
         let workload = workload.get();
-        let group = slf.get().group(slf, &workload.op, None)?;
+        let group = self.group(py, &workload.op, None)?;
         let place = group.place(backend)?;
         let cost = cost_of(seconds)?;
-        if slf.get().is_learning() {
+        if self.is_learning() {
             group.ready.prepared.observe(&workload.core, place, cost);
         }
         Ok(())
@@ -241,14 +237,15 @@ impl Selector {
     /// Which backend would be chosen, and why; prints as a table.
     #[pyo3(signature = (workload, preferred = None))]
     fn explain(
-        slf: &Bound<'_, Self>,
+        &self,
+        py: Python<'_>,
         workload: &Bound<'_, Workload>,
         preferred: Option<&str>,
     ) -> PyResult<Explanation> {
         let workload = workload.get();
-        let group = slf.get().group(slf, &workload.op, None)?;
+        let group = self.group(py, &workload.op, None)?;
         let core = preferring(&group, &workload.core, preferred)?;
-        let may = slf.get().eligible(&group, &core, workload.memory);
+        let may = self.eligible(&group, &core, workload.memory);
         let told = group.ready.prepared.explain(&core, |place| {
             let gradient = core.needs_gradient() && group.without_gradient & 1 << place != 0;
             match may & 1 << place == 0 {
@@ -257,7 +254,7 @@ impl Selector {
                 false => None,
             }
         });
-        Explanation::new(slf.py(), &told)
+        Explanation::new(py, &told)
     }
 
     /// Statistics of every op.
@@ -370,6 +367,30 @@ impl Selector {
         &self.core
     }
 
+    /// The name of the backend that is fastest for a workload.
+    #[inline]
+    fn best(
+        &self,
+        py: Python<'_>,
+        workload: &Workload,
+        preferred: Option<&str>,
+    ) -> PyResult<Py<PyString>> {
+        let group = self.group(py, &workload.op, None)?;
+        let core = preferring(&group, &workload.core, preferred)?;
+        let eligible = self.eligible(&group, &core, workload.memory);
+        let place = group.ready.prepared.peek(&core, eligible);
+        log::say(py)?;
+        match place {
+            Some(place) => Ok(group.names[place].clone_ref(py)),
+            None => Err(nobody(workload)),
+        }
+    }
+
+    /// Whether it learns, as it changes.
+    pub(crate) fn learning_flag(&self) -> Arc<AtomicBool> {
+        self.learning.clone()
+    }
+
     #[inline]
     pub(crate) fn is_learning(&self) -> bool {
         self.learning.load(Relaxed)
@@ -419,5 +440,5 @@ pub(crate) fn select_backend(
 ) -> PyResult<Py<PyString>> {
     let selector = default_selector(py)?;
     let workload = Workload::of_shape(op.to_str()?, &shape, dtype.as_ref(), requires_grad)?;
-    Selector::select(selector.bind(py), &Bound::new(py, workload)?, preferred)
+    selector.get().best(py, &workload, preferred)
 }
