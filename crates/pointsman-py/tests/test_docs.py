@@ -35,6 +35,7 @@ def test_the_blocks_of_a_page_run_from_top_to_bottom(page):
         "examples/python/training.py --small",
         "examples/python/server.py --small",
         "benchmarks/python/overhead.py --rounds 2",
+        "benchmarks/python/overhead.py --rounds 2 --cold",
         "benchmarks/python/libraries.py --calls 100 --settle 20",
     ],
 )
