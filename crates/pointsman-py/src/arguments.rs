@@ -8,12 +8,21 @@ use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMet
 use pointsman::{Backend, DType, MAX_FEATURES, Workload};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyList, PyModule, PyString, PyTuple};
 
 use crate::kinds::{self, Info, Kind, Table};
 
 /// Elements of a list of arrays that count one by one.
 const MOST_LISTED: usize = 64;
+
+/// Items of lists and dictionaries, and of those inside them, that are looked at for tensors that need gradients, and if one of them
+/// is a tensor: a million numbers are not gone through on each call.
+const MOST_SEARCHED: usize = 256;
+const MOST_TENSORS: usize = 1 << 20;
+
+/// Containers within containers that are searched.
+const DEEPEST: u8 = 4;
 
 /// The arguments of a call.
 #[derive(Clone, Copy)]
@@ -90,6 +99,30 @@ impl Default for Features {
             shapes: 1,
             gradient: false,
             tracing: false,
+        }
+    }
+}
+
+/// How many more items may be looked at, and whether one of them was a tensor.
+struct Search {
+    left: usize,
+    is_wide: bool,
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Search {
+            left: MOST_SEARCHED,
+            is_wide: false,
+        }
+    }
+}
+
+impl Search {
+    /// Where there is one, there may be more.
+    fn found(&mut self) {
+        if !self.is_wide {
+            (self.left, self.is_wide) = (MOST_TENSORS, true);
         }
     }
 }
@@ -185,8 +218,16 @@ impl Features {
             Kind::Bool => self.mark(u64::from(arg.is_truthy().unwrap_or(false))),
             Kind::Text => self.mark(text_code(arg)),
             Kind::List | Kind::Tuple => self.sequence(arg, depth),
-            Kind::Dict | Kind::Sized => self.sized(arg, info),
+            Kind::Dict => {
+                self.sized(arg, info);
+                self.search(arg, 0, DEEPEST, &mut Search::default());
+            }
+            Kind::Sized => self.sized(arg, info),
             Kind::Object => self.mark(u64::from(info.name())),
+            Kind::Module => {
+                self.mark(u64::from(info.name()));
+                self.gradient = true; // what it holds might need them
+            }
         }
     }
 
@@ -210,9 +251,7 @@ impl Features {
         let dtype = arg.getattr(intern!(py, "dtype"));
         let dtype = dtype.map_or(DType::Other, |dtype| torch_dtype(&dtype));
         self.array(elements, dtype.bytes().unwrap_or(8), dtype);
-        let needs = arg.getattr(intern!(py, "requires_grad"));
-        // What cannot say that it needs none, might.
-        self.gradient |= needs.and_then(|n| n.is_truthy()).unwrap_or(true);
+        self.gradient |= needs_gradient(arg);
         let on_gpu = arg.getattr(intern!(py, "is_cuda"));
         if on_gpu.and_then(|on| on.is_truthy()).unwrap_or(false) {
             let device = arg.call_method0(intern!(py, "get_device"));
@@ -288,8 +327,58 @@ impl Features {
         self.number(length as f64);
         self.size = self.size.max(length as u64);
         let first = items.first().map(kinds::kind);
-        if depth < 2 && first.is_some_and(|kind| kind.is_array()) {
+        let listed = depth < 2 && first.is_some_and(|kind| kind.is_array());
+        if listed {
             items.iter().for_each(|item| self.add(item, depth + 1));
+        }
+        if !listed || length > MOST_LISTED {
+            let known = if listed { MOST_LISTED } else { 0 };
+            self.search(arg, known, DEEPEST, &mut Search::default());
+        }
+    }
+
+    /// Searches a container, but for its first so many items, for what needs gradients.
+    fn search(
+        &mut self,
+        container: &Bound<'_, PyAny>,
+        known: usize,
+        depth: u8,
+        search: &mut Search,
+    ) {
+        if let Ok(items) = container.cast::<PyDict>() {
+            self.search_items(items.values().iter(), known, depth, search);
+        } else if let Ok(items) = container.cast::<PyList>() {
+            self.search_items(items.iter(), known, depth, search);
+        } else if let Ok(items) = container.cast::<PyTuple>() {
+            self.search_items(items.iter(), known, depth, search);
+        }
+    }
+
+    fn search_items<'py>(
+        &mut self,
+        items: impl Iterator<Item = Bound<'py, PyAny>>,
+        known: usize,
+        depth: u8,
+        search: &mut Search,
+    ) {
+        for item in items.skip(known) {
+            if search.left == 0 || (self.gradient && self.tracing) {
+                return;
+            }
+            search.left -= 1;
+            match kinds::kind(&item) {
+                Kind::Torch => {
+                    self.gradient |= needs_gradient(&item);
+                    search.found();
+                }
+                Kind::Jax => search.found(),
+                Kind::Tracer => (self.gradient, self.tracing) = (true, true),
+                Kind::Module => self.gradient = true,
+                Kind::List | Kind::Tuple | Kind::Dict if depth > 0 => {
+                    self.search(&item, 0, depth - 1, search);
+                }
+                _ => {}
+            }
         }
     }
 
@@ -300,6 +389,23 @@ impl Features {
             self.size = self.size.max(length as u64);
         }
     }
+}
+
+/// Whether a tensor needs gradients: of those that come after it, or, where they are pushed forward, of all.
+fn needs_gradient(tensor: &Bound<'_, PyAny>) -> bool {
+    static FORWARD: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let py = tensor.py();
+    let needs = tensor.getattr(intern!(py, "requires_grad"));
+    // What cannot say that it needs none, might.
+    if needs.and_then(|n| n.is_truthy()).unwrap_or(true) {
+        return true;
+    }
+    let import = || Ok::<_, PyErr>(py.import("torch.autograd.forward_ad")?.unbind());
+    let level = FORWARD.get_or_try_init(py, import).and_then(|module| {
+        let level = module.bind(py).getattr(intern!(py, "_current_level"))?;
+        level.extract::<i64>()
+    });
+    level.is_ok_and(|level| level >= 0)
 }
 
 /// An integer as a feature; what is too large for a float is as large as floats are.
@@ -377,7 +483,9 @@ const DTYPES: [(&str, DType); 15] = [
 
 /// The element type of this name.
 pub(crate) fn named_dtype(name: &str) -> Option<DType> {
-    let found = DTYPES.iter().find(|(known, _)| *known == name);
+    let found = DTYPES
+        .iter()
+        .find(|(known, dtype)| *known == name || dtype.to_string() == name);
     found.map(|(_, dtype)| *dtype)
 }
 

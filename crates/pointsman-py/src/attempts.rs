@@ -323,14 +323,16 @@ impl Ready {
         }
         let (_, raised) = failed.remove(reference.unwrap_or(0));
         for (chosen, error) in &failed {
-            let name = &self.variants[chosen.index()].get().name;
-            add_note(
-                py,
-                &raised,
-                &format!("variant {name:?} failed too: {error}"),
-            );
+            self.attach(py, &raised, chosen.index(), error);
         }
         raised
+    }
+
+    /// Notes on an error that another variant failed too.
+    fn attach(&self, py: Python<'_>, raised: &PyErr, place: usize, error: &PyErr) {
+        let name = &self.variants[place].get().name;
+        let note = format!("variant {name:?} failed too: {error}");
+        add_note(py, raised, &note);
     }
 
     /// Runs every variant that may serve so many times, and learns from it. A variant that fails is
@@ -369,8 +371,10 @@ impl Ready {
                         self.note_compiled(call, place, true, counted, took);
                     }
                     _ => {
-                        self.prepared
-                            .observe(call.workload, place, Cost::from_ns(took));
+                        if self.is_learning() {
+                            let cost = Cost::from_ns(took);
+                            self.prepared.observe(call.workload, place, cost);
+                        }
                         seconds.push(took as f64 / 1e9);
                     }
                 }
@@ -401,7 +405,7 @@ impl Ready {
             ..
         } = call;
         let py = arguments.py();
-        let (mut left, mut first) = (eligible, None::<PyErr>);
+        let (mut left, mut failed) = (eligible, Vec::new());
         while left != 0 {
             let Some(place) = self.prepared.peek(workload, left) else {
                 break;
@@ -411,20 +415,29 @@ impl Ready {
                 .inside(|| arguments.call(self.function(call, place)))
             {
                 Ok(value) => return Ok(value),
-                Err(error) if call.is_final(place) || !is_failure(py, &error) => return Err(error),
-                Err(error) => {
-                    let name = &self.variants[place].get().name;
-                    match &first {
-                        Some(first) => {
-                            add_note(py, first, &format!("variant {name:?} failed too: {error}"));
-                        }
-                        None => first = Some(error),
-                    }
-                    left &= !(1 << place);
-                }
+                Err(error) if !is_failure(py, &error) => return Err(error),
+                Err(error) => failed.push((place, error)),
             }
+            if call.is_final(place) {
+                break;
+            }
+            left &= !(1 << place);
         }
-        Err(first.unwrap_or_else(|| self.nobody(call)))
+        if failed.is_empty() {
+            return Err(self.nobody(call));
+        }
+        // The reference's own, if it was asked, else the first.
+        let last = failed.len() - 1;
+        let raised = if call.is_final(failed[last].0) {
+            last
+        } else {
+            0
+        };
+        let (_, raised) = failed.remove(raised);
+        for (place, error) in &failed {
+            self.attach(py, &raised, *place, error);
+        }
+        Err(raised)
     }
 }
 

@@ -7,7 +7,7 @@ use pyo3::types::{PyCFunction, PyDict, PyTuple};
 
 use crate::check::Check;
 use crate::errors;
-use crate::op::{AUTO, Op, WaitArgument, callable};
+use crate::op::{AUTO, Op, WaitArgument, callable, decorated};
 use crate::selector::Selector;
 use crate::variant::{self, Declared};
 
@@ -62,7 +62,7 @@ pub(crate) fn op<'py>(
     let decorate = move |args: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {
         let settings = once.lock().unwrap_or_else(|e| e.into_inner()).take();
         let settings = settings.ok_or_else(|| errors::value("an op's decorator was used twice"))?;
-        Ok::<_, PyErr>(settings.make(&args.get_item(0)?)?.unbind())
+        Ok::<_, PyErr>(settings.make(&decorated(args)?)?.unbind())
     };
     let decorate = PyCFunction::new_closure(py, Some(c"op"), None, decorate)?;
     Ok(decorate.into_any())

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use pointsman::FlushError;
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use pyo3::{create_exception, intern};
@@ -31,6 +31,11 @@ pub(crate) fn wrong_type(error: impl Display) -> PyErr {
     PyTypeError::new_err(error.to_string())
 }
 
+/// More memory than there is.
+pub(crate) fn memory(error: impl Display) -> PyErr {
+    PyMemoryError::new_err(error.to_string())
+}
+
 pub(crate) fn store(error: FlushError) -> PyErr {
     StoreError::new_err(error.to_string())
 }
@@ -42,7 +47,7 @@ pub(crate) fn is_failure(py: Python<'_>, error: &PyErr) -> bool {
 
 /// Whether it was raised for want of memory, on the host or on a device.
 pub(crate) fn is_out_of_memory(py: Python<'_>, error: &PyErr) -> bool {
-    if error.is_instance_of::<pyo3::exceptions::PyMemoryError>(py) {
+    if error.is_instance_of::<PyMemoryError>(py) {
         return true;
     }
     let kind = error.get_type(py).name();

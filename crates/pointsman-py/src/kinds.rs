@@ -13,7 +13,9 @@ use pyo3::types::PyType;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    NumPy = 1,
+    /// PyTorch's: holds parameters that may require gradients.
+    Module,
+    NumPy,
     Torch,
     Jax,
     /// Stands for a JAX array while a function is traced, for compilation or for gradients.
@@ -34,7 +36,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 15] = [
+    const ALL: [Kind; 16] = [
+        Kind::Module,
         Kind::NumPy,
         Kind::Torch,
         Kind::Jax,
@@ -53,7 +56,7 @@ impl Kind {
     ];
 
     pub(crate) fn is_array(self) -> bool {
-        (self as u8) <= Kind::Shaped as u8
+        (Kind::NumPy as u8..=Kind::Shaped as u8).contains(&(self as u8))
     }
 }
 
@@ -68,7 +71,7 @@ impl Info {
 
     #[inline]
     pub(crate) fn kind(self) -> Kind {
-        Kind::ALL[(self.0 as usize & 15).wrapping_sub(1) % Kind::ALL.len()]
+        Kind::ALL[self.0 as usize % Kind::ALL.len()]
     }
 
     #[inline]
@@ -170,6 +173,7 @@ fn classify(of: &Bound<'_, PyType>) -> Kind {
             ("numpy", "integer") | ("builtins", "int") => Kind::Int,
             ("numpy", "floating") | ("builtins", "float") => Kind::Float,
             ("torch", "Tensor") => Kind::Torch,
+            ("torch.nn.modules.module", "Module") => Kind::Module,
             ("jax._src.core" | "jax.core", "Tracer") => Kind::Tracer,
             (m, "ArrayImpl") if m.starts_with("jax") => Kind::Jax,
             (m, "ndarray") if m.starts_with("cupy") => Kind::CuPy,

@@ -91,6 +91,7 @@ impl Op {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         callable("when", when.as_ref())?;
+        variant::memory(memory.as_ref())?;
         let (min_size, max_size) = (min_size.unwrap_or(0), max_size.unwrap_or(u64::MAX));
         if min_size > max_size {
             let text =
@@ -117,7 +118,7 @@ impl Op {
         let once = Mutex::new(Some((name, declared)));
         let op = slf.clone().unbind();
         let decorate = move |args: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {
-            let function = args.get_item(0)?;
+            let function = decorated(args)?;
             let taken = once.lock().unwrap_or_else(|e| e.into_inner()).take();
             let (name, declared) =
                 taken.ok_or_else(|| errors::value("a variant's decorator was used twice"))?;
@@ -264,6 +265,27 @@ impl<'py> WaitArgument<'py> {
     }
 }
 
+/// Whether a call of a function returns before its work begins.
+fn only_begins(function: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let inspect = function.py().import("inspect")?;
+    for kind in [
+        "iscoroutinefunction",
+        "isgeneratorfunction",
+        "isasyncgenfunction",
+    ] {
+        if inspect.call_method1(kind, (function,))?.is_truthy()? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The function that a decorator is given.
+pub(crate) fn decorated<'py>(args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+    args.get_item(0)
+        .map_err(|_| errors::wrong_type("a decorator takes the function that it decorates"))
+}
+
 /// What is called must be callable.
 pub(crate) fn callable(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     match value {
@@ -312,6 +334,11 @@ impl Op {
         if name.is_empty() || name.len() > 128 || name.chars().any(char::is_control) {
             let rule = "a name has 1 to 128 bytes and no control characters";
             return Err(errors::value(format!("{what}: {rule}")));
+        }
+        if only_begins(function)? {
+            return Err(errors::wrong_type(format!(
+                "{what}: {function} is a coroutine or generator, and calling it only begins its work; give a function that does it"
+            )));
         }
         let function = function.clone().unbind();
         let variant = Py::new(

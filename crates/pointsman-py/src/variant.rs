@@ -234,6 +234,22 @@ fn needed_bytes(memory: &Bound<'_, PyAny>, call: Arguments<'_, '_>) -> PyResult<
     }
 }
 
+/// What `memory=` says makes sense, as far as can be told before a call.
+pub(crate) fn memory(told: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    let Some(told) = told.filter(|told| !told.is_callable()) else {
+        return Ok(());
+    };
+    match told.extract::<f64>() {
+        Ok(bytes) if bytes >= 0.0 && bytes < u64::MAX as f64 => Ok(()),
+        Ok(bytes) => Err(errors::value(format!(
+            "memory={bytes}: it must be a number of bytes"
+        ))),
+        Err(_) => Err(errors::wrong_type(format!(
+            "memory={told}: it must be a number of bytes, or a function of the arguments"
+        ))),
+    }
+}
+
 /// What a condition said, or `None` if it failed.
 fn asked<T>(py: Python<'_>, answer: PyResult<T>) -> PyResult<Option<T>> {
     match answer {

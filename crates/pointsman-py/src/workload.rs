@@ -1,6 +1,6 @@
 //! The features of a call, for callers who give them.
 
-use pointsman::{Backend, Workload as Core};
+use pointsman::{Backend, DType, Workload as Core};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -169,20 +169,33 @@ impl Workload {
     }
 }
 
-/// What a function of the user's says of a call: a workload, a number or several. Whether gradients
-/// are needed is known from the arguments.
+/// What a function of the user's says of a call: a workload, a number or several. Whether gradients are needed is known from
+/// the arguments, and so are size and element type where they have any: those are what limits are about.
 pub(crate) fn told(told: &Bound<'_, PyAny>, features: &Features) -> PyResult<Core> {
     if let Ok(workload) = told.cast::<Workload>() {
         let core = workload.get().core;
-        return Ok(core.gradient(core.needs_gradient() || features.gradient));
+        let gradient = core.needs_gradient() || features.gradient;
+        return Ok(limited_by(core.gradient(gradient), features));
     }
     let numbers = numbers(Some(told))?;
     let core = Core::from_slice(&numbers).map_err(errors::value)?;
+    let located = features.workload().location();
+    Ok(limited_by(
+        core.located(located).gradient(features.gradient),
+        features,
+    ))
+}
+
+fn limited_by(core: Core, features: &Features) -> Core {
     let arguments = features.workload();
-    Ok(core
-        .dtype(arguments.element_type())
-        .located(arguments.location())
-        .gradient(features.gradient))
+    let core = match arguments.size() {
+        0 => core,
+        size => core.sized(usize::try_from(size).unwrap_or(usize::MAX)),
+    };
+    match arguments.element_type() {
+        DType::Unspecified => core,
+        dtype => core.dtype(dtype),
+    }
 }
 
 /// One number or several.

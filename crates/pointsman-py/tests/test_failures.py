@@ -104,6 +104,24 @@ def test_what_the_reference_refuses_too_is_the_callers_mistake(selector, takes):
     assert not any(v["quarantined"] for v in op.explain(5).variants)
 
 
+def test_notes_are_attached_with_learning_off_too(clock):
+    selector = pointsman.Selector(store="memory", environment=False, clock=clock, force="bad")
+
+    @pointsman.op(name="op", selector=selector)
+    def op(x):
+        raise KeyError("the reference")
+
+    @op.variant("bad")
+    def bad(x):
+        raise ValueError("bad too")
+
+    for learning in [True, False]:
+        selector.learning = learning
+        with pytest.raises(KeyError, match="the reference") as caught:
+            op(1)
+        assert any("bad too" in note for note in caught.value.__notes__), learning
+
+
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_requests_to_stop_pass_through_and_count_for_nothing(selector, takes, stop):
     op = pointsman.op(takes("reference", 1e-3), name="op", selector=selector)

@@ -155,6 +155,48 @@ def test_a_workload_function_says_what_matters(selector):
         fails(0)
 
 
+def test_limits_are_about_the_arguments_whatever_the_workload_says(selector, takes):
+    def work(x):
+        return pointsman.Workload("op", (10,)) if x.ndim == 1 else 10
+
+    op = pointsman.op(takes("reference", 1e-3), name="op", selector=selector, workload=work)
+    op.variant("small", takes("small", 1e-6), max_size=100)
+    op.variant("single", takes("single", 1e-5), dtypes=["float32"])
+    for shape in [(1000,), (10, 100)]:
+        for _ in range(50):
+            op(np.ones(shape))
+    assert takes.calls == {"reference": 100, "small": 0, "single": 0}
+    for _ in range(50):
+        op(np.ones(1000, np.float32))
+    assert takes.calls["small"] == 0 and takes.calls["single"] > 0
+    numbers = pointsman.op(takes("r", 1e-3), name="numbers", selector=selector, workload=lambda n: n)
+    numbers.variant("few", takes("few", 1e-6), max_size=100)
+    for n in [50, 5000] * 50:
+        numbers(n)
+    assert takes.calls["few"] > 0 and numbers.explain(5000).chosen == "reference"
+
+
+@pytest.mark.parametrize("kind", ["async def f(x): pass", "def f(x): yield x", "async def f(x): yield x"])
+def test_what_only_begins_its_work_is_refused(selector, kind):
+    names = {}
+    exec(kind, names)
+    op = pointsman.op(lambda x: x, name="op", selector=selector)
+    for declare in [lambda f: op.variant("f", f), lambda f: pointsman.op(f, name="f")]:
+        with pytest.raises(TypeError, match="only begins its work"):
+            declare(names["f"])
+
+
+def test_learning_off_measures_and_learns_nothing(selector, takes):
+    op = pointsman.op(takes("reference", 1e-3), name="op", selector=selector)
+    op.variant("quick", takes("quick", 1e-6))
+    selector.learning = False
+    assert op.measure(1, repeat=5)["quick"]["average"] == pytest.approx(1e-6)
+    assert op.explain(1).chosen == "reference"
+    selector.learning = True
+    op.measure(1, repeat=5)
+    assert op.explain(1).chosen == "quick"
+
+
 def test_a_plan_serves_like_the_op(selector, takes):
     op = pointsman.op(takes("slow", 1e-3), name="op", selector=selector)
     op.variant("quick", takes("quick", 1e-6))
@@ -216,6 +258,9 @@ def test_reset_forgets(selector, takes):
         (lambda op: op.variant("a", 3), TypeError, "not a function"),
         (lambda op: op.variant("reference", print), ValueError, "already"),
         (lambda op: op.variant("", print), ValueError, "1 to 128"),
+        (lambda op: op.variant("a", print, memory=-1), ValueError, "number of bytes"),
+        (lambda op: op.variant("a", print, memory="x"), TypeError, "number of bytes, or a function"),
+        (lambda op: op.variant("a")(), TypeError, "the function that it decorates"),
         (lambda op: op.variant("a\n", print), ValueError, "control"),
         (lambda op: op.variant("é" * 65, print), ValueError, "128"),
         (lambda op: op.variant("a", print, backend="no such"), ValueError, "no such"),

@@ -253,3 +253,24 @@ def test_threads_run_them_together():
     [t.start() for t in threads]
     [t.join(120) for t in threads]
     assert not wrong and not any(t.is_alive() for t in threads)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ops.matmul(np.ones((10**7, 0)), np.ones((0, 10**7))),
+        lambda: ops.dense(np.ones((10**7, 0)), np.ones((0, 10**7)), np.ones(10**7)),
+        lambda: ops.conv2d(np.ones((1, 1, 4, 4)), np.ones((1, 1, 3, 3)), padding=10**7),
+        lambda: ops.fode(lambda t, y: -y, 0.5, [1.0], 0.1, 10**13),
+        lambda: ops.fode(lambda t, y: -y, 0.5, [1.0], 0.1, 2**63),
+    ],
+)
+def test_results_that_fit_nowhere_are_errors(call):
+    with pytest.raises(MemoryError, match="no room for a result of shape"):
+        call()
+
+
+def test_masks_are_not_ignored():
+    with pytest.raises(TypeError, match="MaskedArray"):
+        ops.sum(np.ma.array([1.0, 100.0], mask=[0, 1]))
+    assert ops.sum(np.ones((2, 2)).view(np.matrix)) == 4

@@ -4,6 +4,7 @@ import gc
 import os
 import subprocess
 import sys
+import types
 import weakref
 
 import pytest
@@ -220,6 +221,19 @@ def test_memory_is_exact_and_no_gpu_means_no(clock):
     assert s.select(not_fits) == "gpu:0"
     assert Selector(store="memory", environment=False).free_memory("gpu:7") is None
     assert Selector(store="memory", environment=False).free_memory("numpy") > 1 << 20
+
+
+def test_a_missing_gpu_serves_nothing_wherever_it_is_listed(clock):
+    for free in [None, 10]:
+        s = Selector(store="memory", environment=False, backends=["gpu", "numpy"], memory=lambda b: free if b != "scalar" else 2**40)
+        w = Workload("m", (64, 64))
+        assert s.select(w) == "numpy"
+        assert s.run_with_fallback(w, {"gpu": lambda: 1 / 0, "numpy": lambda: "numpy"}) == "numpy"
+        assert s.summary()["failures"] == 0
+    nowhere = Selector(store="memory", environment=False, backends=["gpu", "numpy"], memory=lambda b: 0)
+    assert nowhere.select(Workload("m", (10_000, 10_000))) == "numpy", "somebody must"
+    flags = types.MappingProxyType({"numpy": False, "own": True})
+    assert Selector(store="memory", backends=flags).select(Workload("m", (4,), requires_grad=True)) == "own"
 
 
 def test_the_need_of_memory_counts_the_real_dtype():

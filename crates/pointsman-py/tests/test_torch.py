@@ -68,3 +68,38 @@ def test_real_tensors_on_the_real_clock():
     assert (stats.calls, stats.failures) == (200, 0)
     assert all(v["samples"] > 0 for v in stats.variants)
     assert selector.free_memory("gpu:0") is None or torch.cuda.is_available()
+
+
+def test_gradients_inside_of_containers_are_seen(op):
+    t = torch.ones(3, requires_grad=True)
+    plain = torch.ones(3)
+    inside = [{"w": t}, [None, t], (0.5, t), [[t]], {"a": [{"b": (1, t)}]}, [plain] * 100 + [t], [0, plain] + [1] * 1000 + [t]]
+    for container in inside:
+        assert op.workload(container).requires_grad, container
+    assert op.workload(torch.nn.Linear(2, 2)).requires_grad
+    for container in [{"w": plain}, [None, plain], [[plain]] * 1000, [1.0] * 10_000]:
+        assert not op.workload(container).requires_grad
+    again = [plain]
+    again += [again] * 1000
+    assert not op.workload(again).requires_grad, "and it ends"
+
+
+def test_forward_derivatives_are_gradients_too(selector):
+    op = pointsman.op(lambda x: (x**2).sum(), name="op", selector=selector)
+    op.variant("numpy", lambda x: (x.detach() ** 2).sum(), requires_grad=False)
+    for _ in range(50):
+        assert torch.func.jacfwd(op)(torch.ones(3)).tolist() == [2, 2, 2]
+        _, slope = torch.func.jvp(op, (torch.ones(3),), (torch.ones(3),))
+        assert slope == 6
+    assert not op.workload(torch.ones(3)).requires_grad, "it is over"
+
+
+def test_small_floats_are_compared_within_rounding(selector, takes):
+    op = pointsman.op(lambda x: takes("r", 1e-3)() or x * 2, name="op", selector=selector, check=True, rtol=1e-2)
+    op.variant("near", lambda x: takes("n", 1e-6)() or x * 2.01)
+    op.variant("wrong", lambda x: takes("w", 1e-9)() or x * 3)
+    x = torch.ones(50, dtype=torch.bfloat16)
+    for _ in range(100):
+        op(x)
+    told = {v["name"]: v for v in op.explain(x).variants}
+    assert told["near"]["checked"] and told["wrong"]["quarantined"]

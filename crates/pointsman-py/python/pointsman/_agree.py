@@ -26,9 +26,12 @@ def within(rtol, atol):
 
 
 def _array(value):
-    """A value as a NumPy array; PyTorch's may be on a device and carry gradients."""
+    """A value as a NumPy array; PyTorch's may be on a device and carry gradients, and small floats are not NumPy's own."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
+        if str(value.dtype).startswith(("torch.bfloat", "torch.float8")):
+            value = value.float()
     elif type(value).__module__.startswith("cupy"):
         value = value.get()
-    return np.asarray(value)
+    array = np.asarray(value)
+    return array.astype(np.float32) if array.dtype.name.startswith(("bfloat", "float8")) else array

@@ -4,6 +4,7 @@ use numpy::{
     Element, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn,
     PyReadwriteArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
 };
+use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::setup::Of;
@@ -44,11 +45,17 @@ fn untyped<'a, 'py>(
     array: &'a Bound<'py, PyAny>,
     right: &str,
 ) -> PyResult<&'a Bound<'py, PyUntypedArray>> {
-    array.cast().map_err(|_| {
+    let wrong_type = || {
         let kind = array.get_type().fully_qualified_name();
         let kind = kind.map(|name| name.to_string()).unwrap_or_default();
         wrong(op, name, format!("of type {kind}"), right)
-    })
+    };
+    // Of a masked array the elements alone would be another array.
+    match array.cast::<PyUntypedArray>() {
+        Ok(found) if found.is_exact_instance_of::<PyUntypedArray>() => Ok(found),
+        Ok(found) if !found.hasattr(intern!(found.py(), "mask"))? => Ok(found),
+        _ => Err(wrong_type()),
+    }
 }
 
 const FLOATS: &str = "a NumPy array of float32 or float64";
@@ -144,6 +151,25 @@ pub(super) fn floats_mut<'py, T: Of>(
     let right = format!("a NumPy array of {} like the first", T::NAME);
     let array = typed::<T>(op, name, array, &right)?.try_readwrite();
     array.map_err(|error| errors::value(format!("{op}: {name}: {error}")))
+}
+
+/// Bytes of a result from which on it is asked whether there are as many: what cannot be had would end the process.
+const LARGE: usize = 1 << 28;
+
+/// Zeros for a result of this shape.
+pub(super) fn zeros<T: Clone + Default>(op: &str, shape: &[usize]) -> PyResult<Vec<T>> {
+    let elements = shape.iter().try_fold(1usize, |all, n| all.checked_mul(*n));
+    let elements = elements.filter(|n| {
+        let bytes = n.saturating_mul(size_of::<T>());
+        bytes < LARGE || Vec::<T>::new().try_reserve_exact(*n).is_ok()
+    });
+    match elements {
+        Some(elements) => Ok(vec![T::default(); elements]),
+        None => Err(errors::memory(format!(
+            "{op}: there is no room for a result of shape {}",
+            text(shape)
+        ))),
+    }
 }
 
 /// A new array of this shape, and what its elements are.

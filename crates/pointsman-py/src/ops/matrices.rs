@@ -5,7 +5,7 @@ use pointsman_ops::{Matrix, View, conv2d as convs, dense as denses, matmul as ma
 use pointsman_ops::{ShapeError, matvec as matvecs};
 use pyo3::prelude::*;
 
-use super::arrays::{Input, by_width, dimensions, floats, one_shape, output, text, width};
+use super::arrays::{Input, by_width, dimensions, floats, one_shape, output, text, width, zeros};
 use super::setup::{Of, all};
 use crate::errors;
 
@@ -15,19 +15,6 @@ type Any<'py> = Bound<'py, PyAny>;
 fn matrix<'a, T: Of>(op: &str, name: &str, input: &'a Input<'_, T>) -> PyResult<View<'a, T>> {
     let [rows, columns] = dimensions(op, name, input.shape())?;
     View::new(rows, columns, input.slice()?).map_err(errors::value)
-}
-
-/// Elements of an output, if they can be counted.
-fn room(op: &str, shape: &[usize]) -> PyResult<usize> {
-    let elements = shape.iter().try_fold(1usize, |all, n| all.checked_mul(*n));
-    elements
-        .filter(|n| *n < isize::MAX as usize / 16)
-        .ok_or_else(|| {
-            errors::value(format!(
-                "{op}: a result of shape {} does not fit",
-                text(shape)
-            ))
-        })
 }
 
 /// A B.
@@ -42,7 +29,7 @@ pub(super) fn matmul<'py>(py: Python<'py>, a: &Any<'py>, b: &Any<'py>) -> PyResu
             let rule = "a must have as many columns as b has rows";
             return Err(errors::value(format!("matmul: shapes {one} and {other}: {rule}")));
         }
-        let mut c = vec![T::default(); room("matmul", &shape)?];
+        let mut c = zeros::<T>("matmul", &shape)?;
         let all = all()?;
         let args = matmuls::Args::new(left, right, &mut c).map_err(errors::value)?;
         py.detach(|| all.run(|| T::handles(&all).matmul.run(args)));
@@ -101,8 +88,7 @@ pub(super) fn dense<'py>(
         layered("dense", &x, &w)?;
         let shape = [input.rows(), weights.columns()];
         one_shape("dense", ["b", "a row of w"], b.shape(), &shape[1..])?;
-        let room = room("dense", &shape)?;
-        let (mut y, mut kept) = (vec![T::default(); room], vec![T::default(); room]);
+        let (mut y, mut kept) = (zeros::<T>("dense", &shape)?, zeros::<T>("dense", &shape)?);
         let (bias, all) = (b.slice()?, all()?);
         let mut args = denses::Args::new(input, weights, bias, f, &mut y).map_err(errors::value)?;
         if sums {
@@ -188,7 +174,7 @@ pub(super) fn conv2d<'py>(
             return Err(errors::value(format!("conv2d: shapes {one} and {other}: {rule}")));
         }
         let shape = convs::Shape { n, c, h, w, k, r, s, stride, padding };
-        let mut y = vec![T::default(); room("conv2d", &shape.output())?];
+        let mut y = zeros::<T>("conv2d", &shape.output())?;
         let (images, filters, all) = (x.slice()?, f.slice()?, all()?);
         let args = convs::Args::new(shape, images, filters, &mut y);
         let args = args.map_err(|error: ShapeError| errors::value(error))?;

@@ -7,7 +7,7 @@ use pointsman_ops::fft::Direction;
 use pointsman_ops::{Complex, derivative, fft as ffts, fode as fodes};
 use pyo3::prelude::*;
 
-use super::arrays::{Input, by_width, complex, dimensions, floats, output, width};
+use super::arrays::{Input, by_width, complex, dimensions, floats, output, width, zeros};
 use super::setup::{All, Of, all};
 use crate::errors;
 
@@ -136,9 +136,6 @@ pub(super) fn fode<'py>(
     n: usize,
 ) -> PyResult<Any<'py>> {
     crate::op::callable("rhs", Some(rhs))?;
-    if n > isize::MAX as usize / 64 {
-        return Err(errors::value(format!("fode: {n} points do not fit")));
-    }
     let all = all()?;
     let raised = RefCell::new(None);
     // After an exception there is nothing to solve.
@@ -152,7 +149,7 @@ pub(super) fn fode<'py>(
             f64::NAN
         })
     };
-    let mut y = vec![0.0; n];
+    let mut y = zeros::<f64>("fode", &[n])?;
     let args = fodes::Args::new(&slope, order, &start, step, &mut y).map_err(errors::value)?;
     <f64 as Of>::handles(&all).fode.run(args);
     match raised.into_inner() {

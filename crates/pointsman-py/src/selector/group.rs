@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pointsman::Backend;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyMapping, PyString};
 
 use super::Selector;
 use crate::errors;
@@ -114,23 +114,30 @@ impl Selector {
         workload: &pointsman::Workload,
         memory: u64,
     ) -> u64 {
-        let mut mask = u64::MAX >> (64 - group.names.len());
+        let mut able = u64::MAX >> (64 - group.names.len());
         if workload.needs_gradient() {
-            mask &= !group.without_gradient;
+            able &= !group.without_gradient;
         }
-        let mut host = None;
+        let (mut fits, mut hosts, mut host) = (able, able, None);
         for (place, backend) in group.backends.iter().enumerate() {
             let free = match backend {
-                Backend::Gpu(_) => self.core.free_memory(*backend),
+                Backend::Gpu(_) => {
+                    hosts &= !(1 << place);
+                    self.core.free_memory(*backend)
+                }
                 _ if memory < TINY => continue,
                 _ => *host.get_or_insert_with(|| self.core.free_memory(Backend::Scalar)),
             };
-            // The first serves where nobody fits.
-            if place > 0 && free.is_none_or(|free| memory > free) {
-                mask &= !(1 << place);
+            if free.is_none_or(|free| memory > free) {
+                fits &= !(1 << place);
             }
         }
-        mask
+        // Where it fits nowhere, the first of the host serves, if there is one.
+        match (fits, hosts) {
+            (0, 0) => able & able.wrapping_neg(),
+            (0, hosts) => hosts & hosts.wrapping_neg(),
+            (fits, _) => fits,
+        }
     }
 }
 
@@ -191,12 +198,11 @@ pub(super) fn known(py: Python<'_>, told: Option<Bound<'_, PyAny>>) -> PyResult<
             }
         }
         Some(told) => {
-            if let Ok(told) = told.cast::<PyDict>() {
-                for (name, gradient) in told {
-                    found.push(Known::new(
-                        &name.extract::<String>()?,
-                        gradient.is_truthy()?,
-                    )?);
+            if let Ok(told) = told.cast::<PyMapping>() {
+                for (name, gradient) in
+                    told.items()?.extract::<Vec<(String, Bound<'_, PyAny>)>>()?
+                {
+                    found.push(Known::new(&name, gradient.is_truthy()?)?);
                 }
             } else if told.is_instance_of::<PyString>() {
                 return Err(PyTypeError::new_err("backends: give a list of names"));
