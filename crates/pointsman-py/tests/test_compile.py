@@ -214,6 +214,11 @@ def test_gradients_through_an_op_are_served_by_what_jax_can_follow():
     assert square.stats().calls == calls, "nothing is learned from tracing"
     assert square.stats().failures == 0
 
+    inside = pointsman.op(lambda p: np.square(np.asarray(p["w"])), name="inside", selector=selector, requires_grad=False)
+    inside.variant("jax", lambda p: jnp.square(p["w"]))
+    assert float(jax.grad(inside)({"w": 3.0})["w"]) == 6.0
+    assert (inside.stats().calls, inside.stats().failures) == (0, 0)
+
 
 def test_a_call_that_needs_gradients_and_finds_none_is_an_error():
     selector = pointsman.Selector(store="memory", environment=False)
