@@ -16,9 +16,11 @@ use crate::kinds::{self, Info, Kind, Table};
 /// Elements of a list of arrays that count one by one.
 const MOST_LISTED: usize = 64;
 
-/// Items of lists and dictionaries, and of those inside them, that are looked at for tensors that need gradients, and if one of them
-/// is a tensor: a million numbers are not gone through on each call.
+/// Items of lists and dictionaries, and of those inside them, among which tensors that need gradients are searched for: a million
+/// numbers are not gone through on each call.
 const MOST_SEARCHED: usize = 256;
+
+/// The same once a tensor was among them. It has an end because a list may contain itself.
 const MOST_TENSORS: usize = 1 << 20;
 
 /// Containers within containers that are searched.
@@ -345,8 +347,12 @@ impl Features {
         depth: u8,
         search: &mut Search,
     ) {
-        if let Ok(items) = container.cast::<PyDict>() {
-            self.search_items(items.values().iter(), known, depth, search);
+        if container.is_instance_of::<PyDict>() {
+            // A view: nothing is copied, and a change meanwhile is an exception.
+            let values = container.call_method0(intern!(container.py(), "values"));
+            if let Ok(values) = values.and_then(|values| values.try_iter()) {
+                self.search_items(values.map_while(Result::ok), known, depth, search);
+            }
         } else if let Ok(items) = container.cast::<PyList>() {
             self.search_items(items.iter(), known, depth, search);
         } else if let Ok(items) = container.cast::<PyTuple>() {
@@ -391,7 +397,7 @@ impl Features {
     }
 }
 
-/// Whether a tensor needs gradients: of those that come after it, or, where they are pushed forward, of all.
+/// Whether a tensor needs gradients, those that are pushed forward included.
 fn needs_gradient(tensor: &Bound<'_, PyAny>) -> bool {
     static FORWARD: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let py = tensor.py();
