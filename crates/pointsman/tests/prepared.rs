@@ -59,13 +59,40 @@ fn the_fastest_is_found_and_served_without_being_timed() {
     assert_eq!(op.peek(&workload, 0b111), Some(1));
     let known = op.known(&workload, 0b101).unwrap();
     assert_eq!((known.index(), known.is_timed()), (0, false));
-    assert_eq!(op.stats().calls, 401);
+    assert_eq!(op.stats().calls, 400, "nobody reports how it went");
     assert!((0..64).any(|_| !op.choose(&workload, 0b111).unwrap().is_timed()));
     let told = op.explain(&workload, |_| None);
     assert_eq!(
         (told.chosen.as_str(), told.reason),
         ("quick", Reason::Historical)
     );
+}
+
+#[test]
+fn without_a_reference_the_first_is_kept_away_like_any_other() {
+    let clock = FakeClock::new();
+    let selector = builder(&clock).build().unwrap();
+    let op = selector
+        .prepare("op", &candidates())
+        .unwrap()
+        .without_reference();
+    let workload = Workload::new([1000]);
+    for _ in 0..2 {
+        let chosen = op.known(&workload, 0b001).unwrap();
+        op.failed(&chosen, &workload, "no driver");
+    }
+    assert_eq!(op.stats().calls, 0, "what failed was no call");
+    assert_ne!(op.peek(&workload, 0b111), Some(0));
+    assert_eq!(op.peek(&workload, 0b001), Some(0), "there is nobody else");
+    assert!(!op.explain(&workload, |_| None).variants[0].reference);
+    clock.advance(Duration::from_secs(2));
+    assert_eq!(op.known(&workload, 0b111).unwrap().index(), 0, "and back");
+
+    let large = Workload::new([5000]);
+    let chosen = op.known(&large, 0b001).unwrap();
+    op.ran_out(&chosen, &large, "no memory");
+    assert_ne!(op.peek(&large, 0b111), Some(0));
+    assert_eq!(op.peek(&workload, 0b111), Some(0), "smaller ones fit");
 }
 
 /// A hash of all there is to know of a workload.

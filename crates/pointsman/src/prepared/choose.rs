@@ -15,6 +15,8 @@ use crate::workload::Workload;
 pub struct Chosen {
     pub(super) index: u8,
     pub(super) timed: bool,
+    /// Whether it counts already, which a report of its failure takes back.
+    pub(super) counted: bool,
     pub(super) traced: bool,
     to_check: Option<u8>,
     pub(super) reason: Reason,
@@ -116,11 +118,15 @@ impl Prepared {
         Some(self.place(id))
     }
 
-    /// The same for a caller who reports failures only.
+    /// The same for a caller who reports failures only: nothing is counted.
     pub fn known(&self, workload: &Workload, eligible: u64) -> Option<Chosen> {
+        if self.state.quarantine.mask() != 0 {
+            self.state.release(self.shared().clock.now_ns());
+        }
         let index = self.peek(workload, eligible)?;
-        self.state.counters.add(self.ids[index], 1);
-        Some(self.untimed(index as u8, workload, 0.0))
+        let mut chosen = self.untimed(index as u8, workload, 0.0);
+        chosen.counted = false;
+        Some(chosen)
     }
 
     /// The next to try after others have failed in this call; `eligible` is who is left.
@@ -179,7 +185,7 @@ impl Prepared {
     #[cold]
     fn last(&self, given: u64) -> Option<u64> {
         let reference = 1 << self.ids[0];
-        if given & reference != 0 {
+        if self.has_reference && given & reference != 0 {
             return Some(reference);
         }
         let wrong = self.state.quarantine.wrong_mask();
@@ -252,7 +258,7 @@ impl Prepared {
             workload,
             key,
             eligible,
-            reference: Some(self.ids[0]).filter(|id| eligible & 1 << id != 0),
+            reference: Some(self.ids[0]).filter(|id| self.has_reference && eligible & 1 << id != 0),
             needs: &[],
             explore,
         };
@@ -268,6 +274,7 @@ impl Prepared {
         Chosen {
             index,
             timed: false,
+            counted: true,
             traced: false,
             to_check: None,
             reason: (self.shared())
@@ -286,6 +293,7 @@ impl Prepared {
         Chosen {
             index: self.places[usize::from(pick.variant)],
             timed: true,
+            counted: false,
             traced: false,
             to_check: None,
             reason: pick.reason,

@@ -62,6 +62,8 @@ pub struct Prepared {
     able: u64,
     forced: u64,
     verified: bool,
+    /// The first of them, unless nobody's result is the truth.
+    has_reference: bool,
     salt: u64,
     lately: Arc<Lately>,
 }
@@ -138,6 +140,7 @@ impl Selector {
             able: 0,
             forced: 0,
             verified: false,
+            has_reference: true,
             salt: 0,
         };
         prepared.forced = prepared.numbers(forced);
@@ -185,6 +188,34 @@ impl Prepared {
         self.verified = true;
         self.salt = mix(1, u64::from(self.ids[0]));
         self
+    }
+
+    /// Treats all candidates alike: the first is no reference, so that it is kept away like any other when it fails. In
+    /// reference mode it still serves.
+    ///
+    /// ```
+    /// use pointsman::{Backend, Candidate, Selector, Workload};
+    ///
+    /// # let selector = Selector::builder().in_memory().build()?;
+    /// let candidates = ["cuda", "cpu"].map(|name| Candidate::new(name, Backend::Scalar));
+    /// let op = selector.prepare("solve", &candidates)?.without_reference();
+    /// let workload = Workload::new([100]);
+    /// for _ in 0..2 {
+    ///     let chosen = op.known(&workload, 0b01).expect("it may serve");
+    ///     op.failed(&chosen, &workload, "no driver");
+    /// }
+    /// assert_eq!(op.peek(&workload, 0b11), Some(1)); // two failures in a row: the other one, for a while
+    /// # Ok::<(), pointsman::BuildError>(())
+    /// ```
+    pub fn without_reference(mut self) -> Self {
+        self.has_reference = false;
+        self
+    }
+
+    /// Whether a candidate is the reference.
+    #[inline]
+    fn is_reference(&self, place: usize) -> bool {
+        place == 0 && self.has_reference
     }
 
     /// What choosing has cost so far, and what it was worth.

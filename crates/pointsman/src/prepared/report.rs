@@ -59,9 +59,9 @@ impl Prepared {
     pub fn failed(&self, chosen: &Chosen, workload: &Workload, why: &str) {
         self.uncount(chosen);
         let timed = self.timed(workload, chosen, self.pick_of(chosen));
-        match chosen.index {
-            0 => self.state.reference_failed(self.shared(), &timed),
-            _ => {
+        match self.is_reference(chosen.index()) {
+            true => self.state.reference_failed(self.shared(), &timed),
+            false => {
                 let why = why.to_owned();
                 self.state.failed(self.shared(), &timed, false, why, 0.0);
             }
@@ -71,7 +71,7 @@ impl Prepared {
     /// Reports that a candidate had no memory for a call: it does not serve calls of this size or
     /// larger for a while.
     pub fn ran_out(&self, chosen: &Chosen, workload: &Workload, why: &str) {
-        if chosen.index == 0 {
+        if self.is_reference(chosen.index()) {
             return self.failed(chosen, workload, why);
         }
         self.uncount(chosen);
@@ -145,14 +145,16 @@ impl Prepared {
                 id,
                 name: self.candidates[i].name.clone(),
                 backend: self.candidates[i].backend,
-                reference: i == 0,
+                reference: self.is_reference(i),
                 quarantined: quarantined.is_some(),
                 why_not: why.or(quarantined).or_else(|| {
                     let ruled_out = mask & 1 << id == 0;
                     ruled_out.then(|| self.ruled_out_by(i).to_owned())
                 }),
                 assumed: false,
-                checked: self.verified.then(|| i == 0 || checked & 1 << id != 0),
+                checked: self
+                    .verified
+                    .then(|| self.is_reference(i) || checked & 1 << id != 0),
             }
         });
         let mut told = explanation(shared, &self.state, workload, lines.collect(), None);
@@ -197,7 +199,7 @@ impl Prepared {
 
     /// A call from a published choice was counted when it was chosen.
     fn uncount(&self, chosen: &Chosen) {
-        if !chosen.timed {
+        if chosen.counted {
             self.state.counters.add(self.ids[chosen.index()], -1);
         }
     }
