@@ -1,5 +1,7 @@
 """The ready operations on NumPy arrays."""
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -261,6 +263,7 @@ def test_threads_run_them_together():
         lambda: ops.matmul(np.ones((10**7, 0)), np.ones((0, 10**7))),
         lambda: ops.dense(np.ones((10**7, 0)), np.ones((0, 10**7)), np.ones(10**7)),
         lambda: ops.conv2d(np.ones((1, 1, 4, 4)), np.ones((1, 1, 3, 3)), padding=10**7),
+        lambda: ops.matvec(np.broadcast_to(np.ones((1, 0)), (10**13, 0)), np.ones(0)),
         lambda: ops.fode(lambda t, y: -y, 0.5, [1.0], 0.1, 10**13),
         lambda: ops.fode(lambda t, y: -y, 0.5, [1.0], 0.1, 2**63),
     ],
@@ -274,3 +277,24 @@ def test_masks_are_not_ignored():
     with pytest.raises(TypeError, match="MaskedArray"):
         ops.sum(np.ma.array([1.0, 100.0], mask=[0, 1]))
     assert ops.sum(np.ones((2, 2)).view(np.matrix)) == 4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("call", ["exp(x)", "relu(x)", "sort(x)", "add(x, x)", "fft(x)", "grunwald_letnikov(0.5, 0.1, x)", "caputo_l1(0.5, 0.1, x)"])
+def test_results_for_which_there_is_no_memory_left_are_errors(call):
+    code = f"""
+import resource, numpy as np
+from pointsman import ops
+small = np.ones(100, np.float32)
+x = np.ones(100_000_000, np.float32)
+ops.exp(small)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 100_000_000, used + 100_000_000))
+try:
+    ops.{call}
+except MemoryError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "no room for a result of shape (100000000,)" in done.stdout

@@ -113,6 +113,36 @@ def test_f36_forks_amid_saving_never_hang(tmp_path):
 
 
 @fork
+def test_f36_every_ready_operation_works_in_a_child(tmp_path):
+    """Also those that call Python: their threads stayed behind with the parent's."""
+    code = """
+        import os, signal, numpy as np, pointsman
+        from pointsman import ops
+        def solve():
+            return ops.fode(lambda t, y: -y, 1.0, [1.0], 1e-3, 4096)
+        for _ in range(3):
+            before = solve()
+        assert ops.dot(np.ones(3_000_000), np.ones(3_000_000)) == 3_000_000  # with threads
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(60)
+            os.environ["POINTSMAN_FORCE"] = "fode_f64=threads"
+            for _ in range(3):
+                assert np.allclose(solve(), before)
+            def fails(t, y):
+                raise KeyError(t)
+            try:
+                ops.fode(fails, 1.0, [1.0], 1e-3, 4096)
+            except KeyError:
+                os._exit(0)
+            os._exit(1)
+        print("status", os.waitpid(pid, 0)[1])
+    """
+    said = program(code, store="memory", POINTSMAN_FORCE="dot_f64=threads")
+    assert said.strip() == "status 0"
+
+
+@fork
 def test_a_child_of_a_child_works(tmp_path):
     code = """
         import os, signal, numpy as np, pointsman

@@ -17,6 +17,12 @@ fn matrix<'a, T: Of>(op: &str, name: &str, input: &'a Input<'_, T>) -> PyResult<
     View::new(rows, columns, input.slice()?).map_err(errors::value)
 }
 
+/// A matrix of the shape of another one, to write to.
+fn empty<T: Of>(op: &str, like: View<'_, T>) -> PyResult<Matrix<T>> {
+    let shape = [like.rows(), like.columns()];
+    Matrix::new(shape[0], shape[1], zeros(op, &shape)?).map_err(errors::value)
+}
+
 /// A B.
 #[pyfunction]
 pub(super) fn matmul<'py>(py: Python<'py>, a: &Any<'py>, b: &Any<'py>) -> PyResult<Any<'py>> {
@@ -49,7 +55,7 @@ pub(super) fn matvec<'py>(py: Python<'py>, a: &Any<'py>, x: &Any<'py>) -> PyResu
             let rule = "a must have as many columns as x has elements";
             return Err(errors::value(format!("matvec: shapes {one} and {other}: {rule}")));
         }
-        let mut y = vec![T::default(); left.rows()];
+        let mut y = zeros::<T>("matvec", &[left.rows()])?;
         let (x, all) = (x.slice()?, all()?);
         let args = matvecs::Args::new(left, x, &mut y).map_err(errors::value)?;
         py.detach(|| all.run(|| T::handles(&all).matvec.run(args)));
@@ -88,7 +94,8 @@ pub(super) fn dense<'py>(
         layered("dense", &x, &w)?;
         let shape = [input.rows(), weights.columns()];
         one_shape("dense", ["b", "a row of w"], b.shape(), &shape[1..])?;
-        let (mut y, mut kept) = (zeros::<T>("dense", &shape)?, zeros::<T>("dense", &shape)?);
+        let mut y = zeros::<T>("dense", &shape)?;
+        let mut kept = if sums { zeros::<T>("dense", &shape)? } else { Vec::new() };
         let (bias, all) = (b.slice()?, all()?);
         let mut args = denses::Args::new(input, weights, bias, f, &mut y).map_err(errors::value)?;
         if sums {
@@ -137,9 +144,9 @@ pub(super) fn dense_backward<'py>(
         one_shape(OP, ["dy", "the output"], dy.shape(), &shape)?;
         let (kept, slope, all) = (sums.slice()?, dy.slice()?, all()?);
         let mut out = backward::Gradients {
-            x: Matrix::zeros(input.rows(), input.columns()),
-            w: Matrix::zeros(weights.rows(), weights.columns()),
-            b: vec![T::default(); weights.columns()],
+            x: empty(OP, input)?,
+            w: empty(OP, weights)?,
+            b: zeros::<T>(OP, &shape[1..])?,
         };
         let args = backward::Args::new(input, weights, f, kept, slope, &mut out);
         let args = args.map_err(errors::value)?;

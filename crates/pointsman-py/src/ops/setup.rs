@@ -70,6 +70,18 @@ impl All {
         }
     }
 
+    /// The same for what calls Python all the time: its lock is given away only where threads of the pool need it.
+    pub(super) fn run_attached<T: Send>(
+        &self,
+        py: Python<'_>,
+        run: impl FnOnce() -> T + Send,
+    ) -> T {
+        match &self.pool {
+            None => run(),
+            Some(pool) => py.detach(|| pool.install(run)),
+        }
+    }
+
     fn entries(&self) -> Vec<Box<dyn Entry>> {
         let mut entries = self.single.entries();
         entries.extend(self.double.entries());

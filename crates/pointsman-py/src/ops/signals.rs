@@ -1,6 +1,6 @@
 //! Fourier transforms, fractional derivatives and differential equations.
 
-use std::cell::RefCell;
+use std::sync::Mutex;
 
 use pointsman_ops::derivative::{CaputoL1, GrunwaldLetnikov, Method};
 use pointsman_ops::fft::Direction;
@@ -38,7 +38,10 @@ fn transform<'py>(
             return transformed(py, op, x.shape(), x.slice()?, direction);
         }
         let x = floats::<T>(op, "x", x)?;
-        let widened: Vec<Complex<T>> = x.slice()?.iter().map(|x| Complex::from(*x)).collect();
+        let mut widened = zeros::<Complex<T>>(op, x.shape())?;
+        for (wide, x) in widened.iter_mut().zip(x.slice()?) {
+            *wide = Complex::from(*x);
+        }
         transformed(py, op, x.shape(), &widened, direction)
     })
 }
@@ -62,7 +65,7 @@ where
         Some(n) => *n,
     };
     let all = all()?;
-    let mut y = vec![Complex::default(); x.len()];
+    let mut y = zeros::<Complex<T>>(op, shape)?;
     let args = ffts::Args::new(direction, x, n, &mut y).map_err(errors::value)?;
     py.detach(|| all.run(|| T::handles(&all).fft.run(args)));
     if direction == Direction::Inverse {
@@ -112,7 +115,7 @@ fn derived<'py, T: Of, M: Method + Send + Sync>(
     let x = floats::<T>(op, "x", x)?;
     dimensions::<1>(op, "x", x.shape())?;
     let (values, all) = (x.slice()?, all()?);
-    let mut y = vec![T::default(); values.len()];
+    let mut y = zeros::<T>(op, x.shape())?;
     let (order, step) = (of::<T>(order), of::<T>(step));
     let args = derivative::Args::new(order, step, values, &mut y).map_err(errors::value)?;
     py.detach(|| all.run(|| run(&all, args)));
@@ -125,7 +128,7 @@ fn of<T: Of>(value: f64) -> T {
 
 /// The solution of D^order y = rhs(t, y) from these initial values, `n` points `step` apart.
 ///
-/// `rhs` is called with numbers, so Python's lock is held meanwhile.
+/// `rhs` is called with numbers. Python's lock is held meanwhile: to take it for each call could mean to wait for others each time.
 #[pyfunction]
 pub(super) fn fode<'py>(
     py: Python<'py>,
@@ -137,22 +140,27 @@ pub(super) fn fode<'py>(
 ) -> PyResult<Any<'py>> {
     crate::op::callable("rhs", Some(rhs))?;
     let all = all()?;
-    let raised = RefCell::new(None);
+    let (rhs, raised) = (rhs.clone().unbind(), Mutex::new(None));
+    let raised_now = || raised.lock().unwrap_or_else(|e| e.into_inner());
     // After an exception there is nothing to solve.
     let slope = |t: f64, y: f64| {
-        if raised.borrow().is_some() {
+        if raised_now().is_some() {
             return f64::NAN;
         }
-        let told = rhs.call1((t, y)).and_then(|slope| slope.extract::<f64>());
+        let told = Python::attach(|py| rhs.bind(py).call1((t, y))?.extract::<f64>());
         told.unwrap_or_else(|error| {
-            *raised.borrow_mut() = Some(error);
+            *raised_now() = Some(error);
             f64::NAN
         })
     };
     let mut y = zeros::<f64>("fode", &[n])?;
-    let args = fodes::Args::new(&slope, order, &start, step, &mut y).map_err(errors::value)?;
-    <f64 as Of>::handles(&all).fode.run(args);
-    match raised.into_inner() {
+    let solve = || {
+        let args = fodes::Args::new(&slope, order, &start, step, &mut y)?;
+        <f64 as Of>::handles(&all).fode.run(args);
+        Ok::<_, pointsman_ops::Error>(())
+    };
+    all.run_attached(py, solve).map_err(errors::value)?;
+    match raised.into_inner().unwrap_or_else(|e| e.into_inner()) {
         Some(error) => Err(error),
         None => output(py, &[n], y),
     }

@@ -3,7 +3,7 @@
 use pointsman_ops::{Csr as Core, spmv as spmvs};
 use pyo3::prelude::*;
 
-use super::arrays::{Width, dimensions, floats, output, text, width};
+use super::arrays::{Width, dimensions, floats, output, text, width, zeros};
 use super::setup::{Of, all};
 use crate::errors;
 
@@ -89,7 +89,7 @@ fn multiplied<'py, T: Of>(py: Python<'py>, a: &Core<T>, x: &Any<'py>) -> PyResul
             "spmv: shapes {one} and {other}: {rule}"
         )));
     }
-    let mut y = vec![T::default(); a.rows()];
+    let mut y = zeros::<T>("spmv", &[a.rows()])?;
     let (x, all) = (x.slice()?, all()?);
     let args = spmvs::Args::new(a, x, &mut y).map_err(errors::value)?;
     py.detach(|| all.run(|| T::handles(&all).spmv.run(args)));

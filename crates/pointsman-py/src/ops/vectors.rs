@@ -5,7 +5,7 @@ use pointsman_ops::{Float, add as adds, axpy as axpys, dot as dots, exp as exps,
 use pointsman_ops::{relu as relus, scale as scales, sort as sorts, sum as sums};
 use pyo3::prelude::*;
 
-use super::arrays::{by_width, dimensions, floats, floats_mut, one_shape, output, width};
+use super::arrays::{by_width, dimensions, floats, floats_mut, one_shape, output, width, zeros};
 use super::setup::{Of, all};
 use crate::errors;
 
@@ -18,7 +18,7 @@ pub(super) fn add<'py>(py: Python<'py>, x: &Any<'py>, y: &Any<'py>) -> PyResult<
         let (x, y) = (floats::<T>("add", "x", x)?, floats::<T>("add", "y", y)?);
         one_shape("add", ["x", "y"], x.shape(), y.shape())?;
         let (a, b, all) = (x.slice()?, y.slice()?, all()?);
-        let mut z = vec![T::default(); a.len()];
+        let mut z = zeros::<T>("add", x.shape())?;
         py.detach(|| {
             let args = adds::Args::new(a, b, &mut z)?;
             all.run(|| T::handles(&all).add.run(args));
@@ -98,7 +98,7 @@ macro_rules! each {
             by_width!(width(op, "x", x)?, T => {
                 let x = floats::<T>(op, "x", x)?;
                 let (a, all) = (x.slice()?, all()?);
-                let mut y = vec![T::default(); a.len()];
+                let mut y = zeros::<T>(op, x.shape())?;
                 let args = $module::Args::new(a, &mut y).map_err(errors::value)?;
                 py.detach(|| all.run(|| T::handles(&all).$name.run(args)));
                 output(py, x.shape(), y)
@@ -124,7 +124,7 @@ pub(super) fn sort<'py>(py: Python<'py>, x: &Any<'py>) -> PyResult<Any<'py>> {
         let x = floats::<T>("sort", "x", x)?;
         dimensions::<1>("sort", "x", x.shape())?;
         let (a, all) = (x.slice()?, all()?);
-        let mut y = vec![T::default(); a.len()];
+        let mut y = zeros::<T>("sort", x.shape())?;
         let args = sorts::Args::new(a, &mut y).map_err(errors::value)?;
         py.detach(|| all.run(|| T::handles(&all).sort.run(args)));
         output(py, x.shape(), y)
