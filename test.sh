@@ -86,7 +86,7 @@ say "Python package"
 venv=$PWD/target/venv-py
 if environment "$venv" && "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
     "$venv/bin/pip" install --quiet --disable-pip-version-check \
-        numpy numba jax pytest hypothesis 'maturin>=1.9.4,<2'
+        numpy numba jax pytest hypothesis mypy 'maturin>=1.9.4,<2'
     rm -rf target/wheels-py
     # Not optimised: quick to build, and the tests are about what it does, not how fast.
     (cd crates/pointsman-py && "$venv/bin/maturin" build --quiet \

@@ -4,6 +4,8 @@
 //! What else tells one kind of call from another (types, layouts, words such as `mode="same"`) is one
 //! code.
 
+use std::ops::ControlFlow;
+
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pointsman::{Backend, DType, MAX_FEATURES, Workload};
 use pyo3::intern;
@@ -11,20 +13,11 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyModule, PyString, PyTuple};
 
+use crate::contents;
 use crate::kinds::{self, Info, Kind, Table};
 
 /// Elements of a list of arrays that count one by one.
 const MOST_LISTED: usize = 64;
-
-/// Items of lists and dictionaries, and of those inside them, among which tensors that need gradients are searched for: a million
-/// numbers are not gone through on each call.
-const MOST_SEARCHED: usize = 256;
-
-/// The same once a tensor was among them. It has an end because a list may contain itself.
-const MOST_TENSORS: usize = 1 << 20;
-
-/// Containers within containers that are searched.
-const DEEPEST: u8 = 4;
 
 /// The arguments of a call.
 #[derive(Clone, Copy)]
@@ -79,9 +72,11 @@ pub(crate) struct Features {
     dtype: DType,
     located: Backend,
     /// Types, layouts and words.
-    pub(crate) types: u64,
-    /// The same with every size.
-    pub(crate) shapes: u64,
+    types: u64,
+    /// Every size.
+    shapes: u64,
+    /// Every number among the arguments.
+    values: u64,
     /// Whether an argument requires gradients.
     pub(crate) gradient: bool,
     /// Whether an argument only stands for an array.
@@ -99,32 +94,9 @@ impl Default for Features {
             located: Backend::Scalar,
             types: 1,
             shapes: 1,
+            values: 0,
             gradient: false,
             tracing: false,
-        }
-    }
-}
-
-/// How many more items may be looked at, and whether one of them was a tensor.
-struct Search {
-    left: usize,
-    is_wide: bool,
-}
-
-impl Default for Search {
-    fn default() -> Self {
-        Search {
-            left: MOST_SEARCHED,
-            is_wide: false,
-        }
-    }
-}
-
-impl Search {
-    /// Where there is one, there may be more.
-    fn found(&mut self) {
-        if !self.is_wide {
-            (self.left, self.is_wide) = (MOST_TENSORS, true);
         }
     }
 }
@@ -151,15 +123,36 @@ impl Features {
             .located(self.located)
     }
 
-    /// A number for everything that calls like this one have in common, types and sizes.
+    /// A number for everything that calls like this one have in common: types, sizes and numbers.
     #[inline]
     pub(crate) fn like(&self) -> u64 {
+        self.placed(self.types.rotate_left(32) ^ self.shapes ^ self.values)
+    }
+
+    /// The same of what the arguments are, whatever their sizes: what Numba compiles for.
+    pub(crate) fn types(&self) -> u64 {
+        self.placed(self.types)
+    }
+
+    /// The same of types and sizes, whatever the numbers: what JAX compiles for.
+    pub(crate) fn shapes(&self) -> u64 {
+        self.placed(self.types.rotate_left(32) ^ self.shapes)
+    }
+
+    /// Whether numbers are among the arguments.
+    pub(crate) fn has_values(&self) -> bool {
+        self.values != 0
+    }
+
+    /// With the element type and the place of the data.
+    #[inline]
+    fn placed(&self, hash: u64) -> u64 {
         let on = match self.located {
             Backend::Gpu(device) => u64::from(device) + 1,
             _ => 0,
         };
         let rest = self.dtype as u64 | u64::from(self.gradient) << 8 | on << 16;
-        mixed(self.types.rotate_left(32) ^ self.shapes, rest)
+        mixed(hash, rest)
     }
 
     /// Something that makes it another kind of call.
@@ -168,10 +161,22 @@ impl Features {
         self.types = mixed(self.types, code);
     }
 
-    /// A number that costs depend on. Beyond the most that there may be, their product counts.
+    /// A size that costs depend on.
     #[inline]
-    fn number(&mut self, value: f64) {
-        self.shapes = mixed(self.shapes, value.to_bits());
+    fn extent(&mut self, size: f64) {
+        self.shapes = mixed(self.shapes, size.to_bits());
+        self.push(size);
+    }
+
+    /// A number that costs may depend on.
+    fn value(&mut self, value: f64) {
+        self.values = mixed(self.values, value.to_bits());
+        self.push(value);
+    }
+
+    /// Beyond the most numbers that there may be, their product counts.
+    #[inline]
+    fn push(&mut self, value: f64) {
         match self.numeric.get_mut(self.count) {
             Some(slot) => {
                 *slot = value;
@@ -215,14 +220,14 @@ impl Features {
             }
             Kind::Torch => self.torch(arg),
             Kind::Jax | Kind::Tracer | Kind::CuPy | Kind::Shaped => self.shaped(arg, info),
-            Kind::Int => self.number(integer(arg)),
-            Kind::Float => self.number(arg.extract().unwrap_or(0.0)),
+            Kind::Int => self.value(integer(arg)),
+            Kind::Float => self.value(arg.extract().unwrap_or(0.0)),
             Kind::Bool => self.mark(u64::from(arg.is_truthy().unwrap_or(false))),
             Kind::Text => self.mark(text_code(arg)),
             Kind::List | Kind::Tuple => self.sequence(arg, depth),
             Kind::Dict => {
                 self.sized(arg, info);
-                self.search(arg, 0, DEEPEST, &mut Search::default());
+                self.search(arg, 0);
             }
             Kind::Sized => self.sized(arg, info),
             Kind::Object => self.mark(u64::from(info.name())),
@@ -241,7 +246,7 @@ impl Features {
         self.mark((array.ndim() as u64) << 2 | layout);
         let mut elements = 1u64;
         for n in array.shape() {
-            self.number(*n as f64);
+            self.extent(*n as f64);
             elements = elements.saturating_mul(*n as u64);
         }
         self.array(elements, dtype.itemsize() as u64, dtype_of(&dtype));
@@ -312,7 +317,7 @@ impl Features {
             // A dimension that is not a number, such as JAX's symbolic ones, counts as 1.
             let n = shape.get_borrowed_item(i).and_then(|n| n.extract::<u64>());
             let n = n.unwrap_or(1);
-            self.number(n as f64);
+            self.extent(n as f64);
             elements = elements.saturating_mul(n);
         }
         elements
@@ -326,7 +331,7 @@ impl Features {
             _ => Vec::new(),
         };
         let length = arg.len().unwrap_or(0);
-        self.number(length as f64);
+        self.extent(length as f64);
         self.size = self.size.max(length as u64);
         let first = items.first().map(kinds::kind);
         let listed = depth < 2 && first.is_some_and(|kind| kind.is_array());
@@ -335,63 +340,30 @@ impl Features {
         }
         if !listed || length > MOST_LISTED {
             let known = if listed { MOST_LISTED } else { 0 };
-            self.search(arg, known, DEEPEST, &mut Search::default());
+            self.search(arg, known);
         }
     }
 
     /// Searches a container, but for its first so many items, for what needs gradients.
-    fn search(
-        &mut self,
-        container: &Bound<'_, PyAny>,
-        known: usize,
-        depth: u8,
-        search: &mut Search,
-    ) {
-        if container.is_instance_of::<PyDict>() {
-            // A view: nothing is copied, and a change meanwhile is an exception.
-            let values = container.call_method0(intern!(container.py(), "values"));
-            if let Ok(values) = values.and_then(|values| values.try_iter()) {
-                self.search_items(values.map_while(Result::ok), known, depth, search);
-            }
-        } else if let Ok(items) = container.cast::<PyList>() {
-            self.search_items(items.iter(), known, depth, search);
-        } else if let Ok(items) = container.cast::<PyTuple>() {
-            self.search_items(items.iter(), known, depth, search);
-        }
-    }
-
-    fn search_items<'py>(
-        &mut self,
-        items: impl Iterator<Item = Bound<'py, PyAny>>,
-        known: usize,
-        depth: u8,
-        search: &mut Search,
-    ) {
-        for item in items.skip(known) {
-            if search.left == 0 || (self.gradient && self.tracing) {
-                return;
-            }
-            search.left -= 1;
-            match kinds::kind(&item) {
-                Kind::Torch => {
-                    self.gradient |= needs_gradient(&item);
-                    search.found();
-                }
-                Kind::Jax => search.found(),
+    fn search(&mut self, container: &Bound<'_, PyAny>, skipped: usize) {
+        contents::each(container, skipped, |kind, item| {
+            match kind {
+                Kind::Torch => self.gradient |= needs_gradient(item),
                 Kind::Tracer => (self.gradient, self.tracing) = (true, true),
                 Kind::Module => self.gradient = true,
-                Kind::List | Kind::Tuple | Kind::Dict if depth > 0 => {
-                    self.search(&item, 0, depth - 1, search);
-                }
                 _ => {}
             }
-        }
+            match self.gradient && self.tracing {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
     }
 
     fn sized(&mut self, arg: &Bound<'_, PyAny>, info: Info) {
         self.mark(u64::from(info.name()));
         if let Ok(length) = arg.len() {
-            self.number(length as f64);
+            self.extent(length as f64);
             self.size = self.size.max(length as u64);
         }
     }

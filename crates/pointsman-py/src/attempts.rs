@@ -116,7 +116,7 @@ impl Ready {
             ..
         } = call;
         let (eligible, cold) = self.eligible(call)?;
-        if features.tracing || !self.is_learning() {
+        if features.tracing {
             return self.run_quietly(call, eligible);
         }
         let Some(chosen) = self.choose(call, eligible, cold) else {
@@ -212,7 +212,10 @@ impl Ready {
         if left == 0 || last {
             return Ok(None);
         }
-        Ok(self.prepared.fallback(call.workload, left))
+        Ok(match self.is_learning() {
+            true => self.prepared.fallback(call.workload, left),
+            false => self.prepared.known(call.workload, left),
+        })
     }
 
     /// Runs one variant; times it and learns from it if it is to be timed.
@@ -239,7 +242,14 @@ impl Ready {
         if !matches!(self.variants[place].get().declared.wait, Wait::Never) {
             // What is still under way for the arguments is not this variant's time. If it fails, so
             // does whoever uses it.
-            call.arguments.each(|arg| drop(wait::until_ready(arg)));
+            let mut stop = None;
+            call.arguments.each(|arg| {
+                let failed = wait::until_ready(arg).err();
+                stop = stop.take().or(failed.filter(|e| !is_failure(py, e)));
+            });
+            if let Some(stop) = stop {
+                return Err(stop);
+            }
         }
         let before = compiled::count(py, jitted);
         let start = self.prepared.now_ns();
@@ -285,6 +295,9 @@ impl Ready {
             Some((before, after)) => before != after,
             None => supposed && took_ns >= compiled::LEAST_NS,
         };
+        if compiled && !supposed {
+            self.compiled.surprised(place, call.features);
+        }
         match compiled {
             true => self.compiled.done(place, call.features, took_ns),
             false if supposed => self.compiled.ready(place, call.features),
@@ -395,8 +408,7 @@ impl Ready {
         }
     }
 
-    /// Runs the best variant known and learns nothing: while a function is traced, or when learning
-    /// is off.
+    /// Runs the best variant known and learns nothing: while a function is traced.
     #[cold]
     fn run_quietly<'py>(&self, call: Call<'_, 'py>, eligible: u64) -> PyResult<Value<'py>> {
         let Call {

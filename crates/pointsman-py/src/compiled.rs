@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyModule, PyTuple};
 
 use crate::arguments::Features;
+use crate::errors;
 use crate::variant::{Compiles, Variant};
 
 /// Combinations of shapes or types that are remembered.
@@ -54,6 +55,8 @@ struct Seen {
 pub(crate) struct Compiled {
     by_type: AtomicU64,
     by_shape: AtomicU64,
+    /// Who was seen to compile anew for the same types and shapes: for numbers that are static to it.
+    by_value: AtomicU64,
     /// What compiling takes each, as far as known.
     cost_ns: Vec<AtomicU64>,
     seen: Mutex<HashMap<u64, Seen, BuildHasherDefault<Plain>>>,
@@ -92,14 +95,29 @@ impl Compiled {
         (by_type & !types) | (by_shape & !shapes) != 0
     }
 
-    fn sorts(&self, features: &Features) -> [(u64, u64); 2] {
+    /// Who compiles for what of a call.
+    #[inline]
+    fn sorts(&self, features: &Features) -> [(u64, u64); 3] {
+        let key = |who: &AtomicU64, key: fn(&Features) -> u64| match who.load(Relaxed) {
+            0 => (0, 0),
+            who => (who, key(features)),
+        };
+        let by_value = key(&self.by_value, Features::like);
+        let (by_shape, shapes) = key(&self.by_shape, Features::shapes);
+        let by_shape = by_shape & !by_value.0;
         [
-            (self.by_type.load(Relaxed), features.types),
-            (
-                self.by_shape.load(Relaxed),
-                features.types.rotate_left(32) ^ features.shapes,
-            ),
+            key(&self.by_type, Features::types),
+            (by_shape, shapes),
+            by_value,
         ]
+    }
+
+    /// A variant compiled where it was known to have nothing to compile.
+    pub(crate) fn surprised(&self, place: usize, features: &Features) {
+        if features.has_values() {
+            let by_shape = self.by_shape.load(Relaxed);
+            self.by_value.fetch_or(by_shape & 1 << place, Relaxed);
+        }
     }
 
     /// Who has still to compile for this call.
@@ -107,7 +125,7 @@ impl Compiled {
     pub(crate) fn cold(&self, features: &Features) -> Cold {
         let mut cold = Cold::default();
         let sorts = self.sorts(features);
-        if sorts[0].0 | sorts[1].0 == 0 {
+        if sorts.iter().all(|(who, _)| *who == 0) {
             return cold;
         }
         let seen = self.seen.lock().unwrap_or_else(|e| e.into_inner());
@@ -169,13 +187,19 @@ pub(crate) enum Jitted {
 
 impl Jitted {
     fn of(object: &Bound<'_, PyAny>) -> Option<Self> {
-        let kind = object.get_type();
-        let module = kind.module().map(|m| m.to_string()).unwrap_or_default();
-        if module.starts_with("numba") && object.hasattr("overloads").unwrap_or(false) {
-            return Some(Jitted::Numba(object.clone().unbind()));
+        let module = object.get_type().module();
+        let module = module.map(|m| m.to_string()).unwrap_or_default();
+        let has = |object: &Bound<'_, PyAny>, name| object.hasattr(name).unwrap_or(false);
+        if module.starts_with("numba") {
+            if has(object, "overloads") {
+                return Some(Jitted::Numba(object.clone().unbind()));
+            }
+            // Of `numba.vectorize`: who compiles is inside.
+            let inner = object.getattr("_dispatcher").ok()?;
+            return has(&inner, "overloads").then(|| Jitted::Numba(inner.unbind()));
         }
-        let counts = || object.hasattr("_cache_size").unwrap_or(false);
-        (module.starts_with("jax") && counts()).then(|| Jitted::Jax(object.clone().unbind()))
+        (module.starts_with("jax") && has(object, "_cache_size"))
+            .then(|| Jitted::Jax(object.clone().unbind()))
     }
 
     pub(crate) fn compiles(&self) -> Compiles {
@@ -209,31 +233,88 @@ pub(crate) fn count(py: Python<'_>, jitted: &[Jitted]) -> Option<usize> {
     }
 }
 
-/// What a function compiles: itself, or what it names.
+/// Functions around functions that are looked through.
+const MOST_WRAPPED: usize = 8;
+
+/// What a function compiles: itself, what it names, or what it is wrapped around.
 pub(crate) fn jitted(function: &Bound<'_, PyAny>) -> Vec<Jitted> {
-    if let Some(itself) = Jitted::of(function) {
-        return vec![itself];
+    let (mut found, mut next) = (Vec::new(), Some(function.clone()));
+    for _ in 0..MOST_WRAPPED {
+        let Some(function) = next else { break };
+        if let Some(itself) = Jitted::of(&function) {
+            found.push(itself);
+            break;
+        }
+        // What is no function of Python's names nothing.
+        found.extend(named(&function).unwrap_or_default());
+        let inner = function.getattr("__wrapped__");
+        next = inner.or_else(|_| partial_of(&function)).ok();
     }
-    named(function).unwrap_or_default()
+    found
 }
 
-/// Of the globals and enclosed variables that a Python function names.
-fn named(function: &Bound<'_, PyAny>) -> PyResult<Vec<Jitted>> {
-    let mut found = Vec::new();
+/// What `functools.partial` calls.
+fn partial_of<'py>(function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let partial = function.py().import("functools")?.getattr("partial")?;
+    match function.is_instance(&partial)? {
+        true => function.getattr("func"),
+        false => Err(errors::wrong_type("no partial")),
+    }
+}
+
+/// Those that a Python function names: globals, enclosed variables, attributes of modules that are either, and of the object whose
+/// method it is.
+fn named<'py>(function: &Bound<'py, PyAny>) -> PyResult<Vec<Jitted>> {
+    let called; // of an object that can be called
+    let function = match function.hasattr("__code__")? {
+        true => function,
+        false => {
+            called = function.getattr("__call__")?;
+            &called
+        }
+    };
     let globals = function.getattr("__globals__")?.cast_into::<PyDict>()?;
     let names = function.getattr("__code__")?.getattr("co_names")?;
-    for name in names.cast_into::<PyTuple>()? {
+    let names = names.cast_into::<PyTuple>()?;
+    let mut found = Vec::new();
+    let mut spaces = vec![globals.clone()];
+    let mut look = |object: &Bound<'py, PyAny>| {
+        found.extend(Jitted::of(object));
+        spaces.extend(space(object));
+    };
+    for name in &names {
         if let Some(object) = globals.get_item(name)? {
-            found.extend(Jitted::of(&object));
+            look(&object);
         }
     }
     if let Ok(cells) = function.getattr("__closure__")?.cast_into::<PyTuple>() {
         for cell in cells {
             // An empty cell has no contents.
             if let Ok(object) = cell.getattr("cell_contents") {
+                look(&object);
+            }
+        }
+    }
+    if let Ok(own) = function
+        .getattr("__self__")
+        .and_then(|own| own.getattr("__dict__"))
+    {
+        spaces.extend(own.cast_into::<PyDict>().ok());
+    }
+    for space in &spaces[1..] {
+        for name in &names {
+            if let Some(object) = space.get_item(name)? {
                 found.extend(Jitted::of(&object));
             }
         }
     }
     Ok(found)
+}
+
+/// What a module holds, unless its functions are only a part of what it compiles: then nobody counts all of it.
+fn space<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyDict>> {
+    let module = object.cast::<PyModule>().ok()?;
+    let name = module.name().ok()?.to_string();
+    let whole = name.split('.').next();
+    (!matches!(whole, Some("jax" | "numba" | "numpy"))).then(|| module.dict())
 }

@@ -1,5 +1,6 @@
 //! The decorator that makes ops.
 
+use std::path::Path;
 use std::sync::Mutex;
 
 use pyo3::prelude::*;
@@ -7,6 +8,7 @@ use pyo3::types::{PyCFunction, PyDict, PyTuple};
 
 use crate::check::Check;
 use crate::errors;
+use crate::kinds;
 use crate::op::{AUTO, Op, WaitArgument, callable, decorated};
 use crate::selector::Selector;
 use crate::variant::{self, Declared};
@@ -99,15 +101,46 @@ impl Settings {
     }
 }
 
-/// Where the function is found: `package.module.function`.
+/// Where the function is found: `package.module.function`, or `script-1a2b3c4d.function` in a script.
 fn default_name(function: &Bound<'_, PyAny>) -> PyResult<String> {
     let text = |attribute: &str| -> PyResult<String> { function.getattr(attribute)?.extract() };
     match (text("__module__"), text("__qualname__")) {
-        (Ok(module), Ok(name)) => Ok(format!("{module}.{name}")),
+        (Ok(module), Ok(name)) if !name.contains("<lambda>") => {
+            let script = match module.as_str() {
+                "__main__" | "__mp_main__" => script(function.py(), &module),
+                _ => None,
+            };
+            Ok(format!("{}.{name}", script.unwrap_or(module)))
+        }
         _ => Err(errors::value(format!(
-            "{function} has no name; give one with name="
+            "{function} has no name of its own; give one with name="
         ))),
     }
+}
+
+/// What tells the main program from others: what was learned of `f` in one script says nothing about that in another. The same in
+/// processes that it starts.
+fn script(py: Python<'_>, module: &str) -> Option<String> {
+    let main = py
+        .import("sys")
+        .ok()?
+        .getattr("modules")
+        .ok()?
+        .get_item(module)
+        .ok()?;
+    if let Ok(name) = main
+        .getattr("__spec__")
+        .and_then(|spec| spec.getattr("name"))
+    {
+        return name.extract().ok(); // python -m
+    }
+    let path = py.import("os.path").ok()?;
+    let file = path
+        .call_method1("realpath", (main.getattr("__file__").ok()?,))
+        .ok()?;
+    let file: String = file.extract().ok()?;
+    let name = Path::new(&file).file_stem()?.to_string_lossy();
+    Some(format!("{name}-{:08x}", kinds::hash(file.as_bytes())))
 }
 
 /// How results are compared, if they are.

@@ -8,6 +8,7 @@ mod arguments;
 mod attempts;
 mod check;
 mod compiled;
+mod contents;
 mod decorate;
 mod errors;
 mod forked;

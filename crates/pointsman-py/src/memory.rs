@@ -2,6 +2,7 @@
 
 use nvml_wrapper::Nvml;
 use pointsman::{Backend, HostMemory, Memory};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -14,7 +15,8 @@ impl Memory for Free {
     fn free_bytes(&self, backend: Backend) -> Option<u64> {
         Python::attach(|py| match (&self.asked, backend) {
             (Some(asked), backend) => {
-                let told = asked.bind(py).call1((backend.to_string(),)).ok()?;
+                let told = asked.bind(py).call1((backend.to_string(),));
+                let told = told.map_err(|error| stop(py, &error)).ok()?;
                 let bytes: Option<f64> = told.extract().ok()?;
                 bytes.filter(|b| *b >= 0.0).map(|b| b as u64)
             }
@@ -22,6 +24,15 @@ impl Memory for Free {
             // NumPy, Numba and the like work on the host's memory.
             (None, _) => HostMemory.free_bytes(Backend::Scalar),
         })
+    }
+}
+
+/// A request to stop that came while memory was asked for is made once more: here nobody could answer it.
+fn stop(py: Python<'_>, error: &PyErr) {
+    if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+        let thread = py.import("_thread");
+        // It has been there as long as Python has threads.
+        let _ = thread.and_then(|thread| thread.call_method0("interrupt_main"));
     }
 }
 
@@ -51,8 +62,18 @@ fn jax_free(jax: &Bound<'_, PyAny>, n: u8) -> PyResult<u64> {
     Ok(limit.saturating_sub(used))
 }
 
+/// NVIDIA's library counts all GPUs of the machine, a process those that it may see.
 fn nvidia_free(n: u8) -> Option<u64> {
     let nvml = Nvml::init().ok()?;
-    let device = nvml.device_by_index(u32::from(n)).ok()?;
-    Some(device.memory_info().ok()?.free)
+    let device = match std::env::var("CUDA_VISIBLE_DEVICES") {
+        Err(_) => nvml.device_by_index(u32::from(n)),
+        Ok(visible) => {
+            let name = visible.split(',').nth(usize::from(n))?.trim();
+            match name.parse() {
+                Ok(index) => nvml.device_by_index(index),
+                Err(_) => nvml.device_by_uuid(name), // -1 and an empty name are none
+            }
+        }
+    };
+    Some(device.ok()?.memory_info().ok()?.free)
 }

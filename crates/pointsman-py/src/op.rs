@@ -20,7 +20,7 @@ use crate::variant::{self, Declared, Variant};
 use crate::workload::{self, Workload};
 
 /// Most variants of one op.
-const MOST_VARIANTS: usize = 64;
+pub(crate) const MOST_VARIANTS: usize = 64;
 
 /// An operation with several implementations: see `pointsman.op`.
 #[pyclass(frozen, dict, weakref, module = "pointsman")]

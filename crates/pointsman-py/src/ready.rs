@@ -28,6 +28,8 @@ pub(crate) struct Ready {
     without_gradient: u64,
     limited: u64,
     learns: bool,
+    /// Whether the first is the reference, which serves everything.
+    has_reference: bool,
     /// Whether it learns, and who may serve depends on nothing but types and sizes.
     repeats: bool,
 }
@@ -69,6 +71,7 @@ impl Made {
 }
 
 impl Ready {
+    /// An op whose first variant is the reference.
     pub(crate) fn new(
         py: Python<'_>,
         name: &str,
@@ -76,12 +79,34 @@ impl Ready {
         variants: Vec<Py<Variant>>,
         check: Option<Check>,
     ) -> PyResult<Self> {
-        let core = selector.core();
-        let candidates: Vec<_> = variants.iter().map(|v| v.get().candidate()).collect();
-        let mut prepared = core.prepare(name, &candidates).map_err(errors::value)?;
+        let mut prepared = prepare(name, selector, &variants)?;
         if check.is_some() {
             prepared = prepared.verified();
         }
+        Ok(Ready {
+            check,
+            has_reference: true,
+            ..Self::of_peers(py, prepared, selector, variants)
+        })
+    }
+
+    /// An op none of whose variants is the reference.
+    pub(crate) fn without_reference(
+        py: Python<'_>,
+        name: &str,
+        selector: &Selector,
+        variants: Vec<Py<Variant>>,
+    ) -> PyResult<Self> {
+        let prepared = prepare(name, selector, &variants)?.without_reference();
+        Ok(Self::of_peers(py, prepared, selector, variants))
+    }
+
+    fn of_peers(
+        py: Python<'_>,
+        prepared: Prepared,
+        selector: &Selector,
+        variants: Vec<Py<Variant>>,
+    ) -> Self {
         let with = |holds: &dyn Fn(&Variant) -> bool| {
             let bits = variants.iter().enumerate();
             bits.fold(0u64, |mask, (i, v)| mask | u64::from(holds(v.get())) << i)
@@ -99,8 +124,8 @@ impl Ready {
             jitted.push(found);
         }
         let limited = with(&|v| v.is_limited());
-        let learns = core.mode() == Mode::Learn;
-        Ok(Ready {
+        let learns = selector.core().mode() == Mode::Learn;
+        Ready {
             all: with(&|_| true),
             without_gradient: with(&|v| !v.declared.gradient),
             limited,
@@ -113,10 +138,11 @@ impl Ready {
             learning: selector.learning_flag(),
             prepared,
             variants,
-            check,
+            check: None,
+            has_reference: false,
             compiled,
             jitted,
-        })
+        }
     }
 
     #[inline]
@@ -144,6 +170,9 @@ impl Ready {
     /// Chooses for a call.
     #[inline]
     pub(crate) fn choose(&self, call: Call<'_, '_>, eligible: u64, cold: Cold) -> Option<Chosen> {
+        if !self.is_learning() {
+            return self.prepared.known(call.workload, eligible);
+        }
         if !self.repeats || !call.is_told_by_features {
             return self.prepared.choose(call.workload, eligible);
         }
@@ -174,8 +203,9 @@ impl Ready {
             return Ok((mask, Cold::default()));
         }
         let mut cold = self.compiled.cold(features);
-        // The reference serves everything, compiled or not.
-        cold.refused &= !1;
+        if self.has_reference {
+            cold.refused &= !1; // it serves everything, compiled or not
+        }
         Ok((self.without(mask, cold.refused), cold))
     }
 
@@ -244,4 +274,10 @@ impl Ready {
         );
         NoVariantError::new_err(text)
     }
+}
+
+fn prepare(name: &str, selector: &Selector, variants: &[Py<Variant>]) -> PyResult<Prepared> {
+    let candidates: Vec<_> = variants.iter().map(|v| v.get().candidate()).collect();
+    let prepared = selector.core().prepare(name, &candidates);
+    prepared.map_err(errors::value)
 }

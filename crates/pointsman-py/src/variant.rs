@@ -5,7 +5,7 @@ use std::fmt;
 use pointsman::{Backend, Candidate, DType, Selector, Workload};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::arguments::{self, Arguments};
 use crate::errors;
@@ -306,6 +306,10 @@ pub(crate) fn dtypes(told: Option<Bound<'_, PyAny>>) -> PyResult<u32> {
     let Some(told) = told else {
         return Ok(u32::MAX);
     };
+    if told.is_instance_of::<PyString>() {
+        let text = format!("dtypes={told:?}: it must be a list of dtypes");
+        return Err(errors::wrong_type(text));
+    }
     let mut mask = 0;
     for item in told.try_iter()? {
         mask |= 1 << dtype(&item?)? as u32;

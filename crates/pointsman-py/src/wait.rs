@@ -1,22 +1,26 @@
 //! Asynchronous devices: their work is done before a clock is read.
 
+use std::ops::ControlFlow;
+
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
 
+use crate::contents;
 use crate::kinds::{self, Kind};
 
-/// Containers within containers that are looked into.
-const DEEPEST: u8 = 4;
-
-/// Waits until this value has been computed. What goes wrong with it is the computation's error.
+/// Waits until this value, or what is in it, has been computed. What goes wrong with it is the computation's error.
 pub(crate) fn until_ready(value: &Bound<'_, PyAny>) -> PyResult<()> {
-    inside(value, DEEPEST)
+    one(kinds::kind(value), value)?;
+    let failed = contents::each(value, 0, |kind, item| match one(kind, item) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(error),
+    });
+    failed.map_or(Ok(()), Err)
 }
 
-fn inside(value: &Bound<'_, PyAny>, depth: u8) -> PyResult<()> {
+fn one(kind: Kind, value: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = value.py();
-    match kinds::kind(value) {
+    match kind {
         Kind::Jax => {
             value.call_method0(intern!(py, "block_until_ready"))?;
         }
@@ -38,31 +42,16 @@ fn inside(value: &Bound<'_, PyAny>, depth: u8) -> PyResult<()> {
             let stream = py.import("cupy.cuda")?.call_method0("get_current_stream")?;
             stream.call_method0("synchronize")?;
         }
-        Kind::Tuple | Kind::List | Kind::Dict if depth > 0 => {
-            if let Ok(items) = value.cast::<PyTuple>() {
-                return items.iter().try_for_each(|item| inside(&item, depth - 1));
-            }
-            if let Ok(items) = value.cast::<PyList>() {
-                return items.iter().try_for_each(|item| inside(&item, depth - 1));
-            }
-            if let Ok(items) = value.cast::<PyDict>() {
-                let mut values = items.iter().map(|(_, value)| value);
-                return values.try_for_each(|item| inside(&item, depth - 1));
-            }
-        }
         _ => {}
     }
     Ok(())
 }
 
-/// Whether a value, or the first of several, is JAX's.
+/// Whether a value, or one in it, is JAX's.
 pub(crate) fn is_jax(value: &Bound<'_, PyAny>) -> bool {
-    match kinds::kind(value) {
-        Kind::Jax => true,
-        Kind::Tuple | Kind::List => {
-            let first = value.get_item(0);
-            first.is_ok_and(|first| kinds::kind(&first) == Kind::Jax)
-        }
-        _ => false,
-    }
+    let found = |kind, _: &Bound<'_, PyAny>| match kind {
+        Kind::Jax => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    kinds::kind(value) == Kind::Jax || contents::each(value, 0, found).is_some()
 }

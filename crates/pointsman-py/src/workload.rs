@@ -1,11 +1,13 @@
 //! The features of a call, for callers who give them.
 
 use pointsman::{Backend, DType, Workload as Core};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::arguments::Features;
 use crate::errors;
+use crate::kinds;
 use crate::variant;
 
 /// Bytes of an element whose type nobody gave.
@@ -125,6 +127,10 @@ impl Workload {
         format!("<pointsman.Workload {} {}>", self.op, self.core)
     }
 
+    fn __hash__(&self) -> u64 {
+        u64::from(kinds::hash(self.__repr__().as_bytes()))
+    }
+
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
         let same = |other: &Workload| self.op == other.op && self.core == other.core;
         other
@@ -170,24 +176,30 @@ impl Workload {
 }
 
 /// What a function of the user's says of a call: a workload, a number or several. Whether gradients are needed is known from
-/// the arguments, and so are size and element type where they have any: those are what limits are about.
+/// the arguments, and so are place, size and element type where they have any: those are what limits are about.
 pub(crate) fn told(told: &Bound<'_, PyAny>, features: &Features) -> PyResult<Core> {
     if let Ok(workload) = told.cast::<Workload>() {
         let core = workload.get().core;
         let gradient = core.needs_gradient() || features.gradient;
         return Ok(limited_by(core.gradient(gradient), features));
     }
-    let numbers = numbers(Some(told))?;
+    let numbers = numbers(Some(told)).map_err(|error| {
+        let py = told.py();
+        match error.is_instance_of::<PyTypeError>(py) {
+            true => errors::wrong_type(format!("what workload= returned: {}", error.value(py))),
+            false => error,
+        }
+    })?;
     let core = Core::from_slice(&numbers).map_err(errors::value)?;
-    let located = features.workload().location();
-    Ok(limited_by(
-        core.located(located).gradient(features.gradient),
-        features,
-    ))
+    Ok(limited_by(core.gradient(features.gradient), features))
 }
 
 fn limited_by(core: Core, features: &Features) -> Core {
     let arguments = features.workload();
+    let core = match arguments.location() {
+        Backend::Scalar => core,
+        place => core.located(place),
+    };
     let core = match arguments.size() {
         0 => core,
         size => core.sized(usize::try_from(size).unwrap_or(usize::MAX)),

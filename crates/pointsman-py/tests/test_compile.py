@@ -1,5 +1,9 @@
 """Compilation is warm-up: never a measurement, and only where it is worth it."""
 
+import functools
+import sys
+import time
+
 import numpy as np
 import pytest
 
@@ -8,6 +12,9 @@ import pointsman
 jax = pytest.importorskip("jax")
 numba = pytest.importorskip("numba")
 import jax.numpy as jnp  # noqa: E402
+
+
+this = sys.modules[__name__]
 
 
 def rejected(op):
@@ -136,8 +143,116 @@ def test_numba_inside_a_plain_function_is_found():
         for _ in range(60):
             twice(x)
         told = twice.explain(x).variants[1]
-        if told["samples"]:
-            assert told["predicted"]["ns"] < 10e6, told
+        assert not told["samples"] or told["predicted"]["ns"] < 10e6, told
+    assert rejected(twice) >= 1
+
+
+@numba.njit
+def doubled(x):
+    return x * 2
+
+
+@numba.vectorize
+def doubled_each(x):
+    return x * 2
+
+
+class Model:
+    def __init__(self):
+        self.kernel = numba.njit(lambda x: x * 2)
+
+    def method(self, x):
+        return self.kernel(x)
+
+    def __call__(self, x):
+        return self.kernel(x)
+
+
+@functools.wraps(doubled)
+def around(x):
+    return doubled(x)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        doubled_each,
+        functools.partial(doubled),
+        functools.partial(functools.partial(doubled)),
+        around,
+        lambda x: this.doubled(x),
+        Model().method,
+        Model(),
+        lambda x: {"y": [jnp.asarray(x) * 2]},
+    ],
+    ids=["vectorize", "partial", "partial of partial", "wrapped", "of a module", "of an object", "callable", "in a dictionary"],
+)
+def test_compilers_are_found_wherever_they_are_named(body):
+    selector = pointsman.Selector(store="memory", environment=False, force="compiled")
+    op = pointsman.op(lambda x: x * 2, name="op", selector=selector)
+    op.variant("compiled", body)
+    x = np.ones(77, np.int16)
+    op(x)
+    op(x)
+    assert rejected(op) == 1, "the first call compiled"
+
+
+def test_another_dtype_is_compiled_for_anew(selector, clock):
+    compiled = set()
+
+    def body(x):
+        if x.dtype not in compiled:
+            compiled.add(x.dtype)
+            clock.advance(0.1)
+        clock.advance(1e-6)
+        return x
+
+    for compiles in ["types", "shapes"]:
+        compiled.clear()
+        op = pointsman.op(lambda x: clock.advance(1e-3), name=compiles, selector=selector)
+        op.variant("compiled", body, compiles=compiles)
+        for dtype in ["float64", "float32"]:
+            x = np.ones(100, dtype)
+            for _ in range(2500):
+                op(x)
+            told = op.explain(x).variants[1]
+            assert told["samples"] > 0 and told["predicted"]["ns"] < 5_000, (compiles, dtype)
+
+
+def test_numbers_that_change_are_no_reason_to_compile():
+    """JAX takes them as they are; those that are static to a function compile, which its own count tells."""
+    selector = pointsman.Selector(store="memory", environment=False)
+
+    def slow(x, rate):
+        time.sleep(2e-3)
+        return x * rate
+
+    op = pointsman.op(slow, name="op", selector=selector)
+    op.variant("jax", jax.jit(lambda x, rate: x * rate))
+    x = np.ones(10, np.float32)
+    for i in range(300):
+        assert np.allclose(op(x, 1 + i / 300), 1 + i / 300)
+    assert op.explain(x, 0.5).chosen == "jax"
+
+    power = jax.jit(lambda x, n: x**n, static_argnums=1)
+    op = pointsman.op(slow, name="static", selector=selector)
+    op.variant("jax", lambda x, n: power(x, n))
+    for i in range(100):
+        op(x, 3)
+    assert op.explain(x, 3).chosen == "jax"
+    for n in range(4, 40):
+        op(x, n)
+    assert power._cache_size() < 10, "numbers that come once are not compiled for"
+
+
+def test_a_list_that_holds_itself_is_waited_for_once():
+    x = jax.jit(lambda x: x @ x)(jnp.ones((300, 300)))
+    again = [x]
+    again += [again] * 1000
+    op = pointsman.op(lambda x: x, name="op", selector=pointsman.Selector(store="memory", environment=False))
+    for _ in range(20):
+        op(again)
+    assert x.is_ready() and op.stats().samples > 0
 
 
 @pytest.mark.parametrize("jit", [True, False])
@@ -217,6 +332,9 @@ def test_gradients_through_an_op_are_served_by_what_jax_can_follow():
     inside = pointsman.op(lambda p: np.square(np.asarray(p["w"])), name="inside", selector=selector, requires_grad=False)
     inside.variant("jax", lambda p: jnp.square(p["w"]))
     assert float(jax.grad(inside)({"w": 3.0})["w"]) == 6.0
+    assert (inside.stats().calls, inside.stats().failures) == (0, 0)
+    for beside in [lambda w: {"data": [0.0] * 1000, "w": w}, lambda w: {"w": w, "data": [[0.0] * 300] * 100}]:
+        assert float(jax.grad(lambda w: inside(beside(w)))(3.0)) == 6.0
     assert (inside.stats().calls, inside.stats().failures) == (0, 0)
 
 

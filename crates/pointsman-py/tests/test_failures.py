@@ -122,6 +122,35 @@ def test_notes_are_attached_with_learning_off_too(clock):
         assert any("bad too" in note for note in caught.value.__notes__), learning
 
 
+def test_with_learning_off_who_fails_is_left_alone_too(selector, takes, clock):
+    op = pointsman.op(takes("reference", 1e-3), name="op", selector=selector)
+    ran, broken = [], []
+
+    @op.variant("quick")
+    def quick(x):
+        ran.append(x)
+        clock.advance(1e-6)
+        if broken:
+            raise RuntimeError("no driver")
+        return x
+
+    for _ in range(100):
+        op(1)
+    before = op.stats()
+    selector.learning = False
+    broken.append(True)
+    ran.clear()
+    for _ in range(100):
+        assert op(1) == 1
+    assert len(ran) == 2, "two failures in a row"
+    after = op.stats()
+    assert (after.calls, after.samples, after.failures) == (before.calls, before.samples, 2)
+    broken.clear()
+    clock.advance(3600)
+    op(1)
+    assert len(ran) == 3, "and back again"
+
+
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_requests_to_stop_pass_through_and_count_for_nothing(selector, takes, stop):
     op = pointsman.op(takes("reference", 1e-3), name="op", selector=selector)

@@ -2,6 +2,9 @@
 
 import gc
 import pickle
+import subprocess
+import sys
+import textwrap
 import threading
 
 import numpy as np
@@ -366,3 +369,44 @@ def test_results_and_arguments_are_not_kept_alive(selector):
         del big
     gc.collect()
     assert not any(ref() for ref in kept)
+
+
+def test_a_function_without_a_name_needs_one(selector):
+    with pytest.raises(ValueError, match="give one with name="):
+        pointsman.op(lambda x: x, selector=selector)
+
+
+def test_functions_of_the_same_name_in_other_scripts_are_other_ops(tmp_path):
+    """What was learned, and checked, of one says nothing about the other; processes that it starts are the same program."""
+    code = """
+        import multiprocessing, pointsman
+
+        @pointsman.op
+        def f(x):
+            return x
+
+        def name(queue):
+            queue.put(f.name)
+
+        if __name__ == "__main__":
+            spawn = multiprocessing.get_context("spawn")
+            queue = spawn.Queue()
+            child = spawn.Process(target=name, args=(queue,))
+            child.start()
+            print(f.name, queue.get(timeout=60))
+            child.join()
+    """
+    names = []
+    for folder in ["one", "two"]:
+        path = tmp_path / folder / "script.py"
+        path.parent.mkdir()
+        path.write_text(textwrap.dedent(code))
+        done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        own, childs = done.stdout.split()
+        assert own == childs and own.startswith("script-") and own.endswith(".f")
+        names.append(own)
+    assert names[0] != names[1]
+    run = [sys.executable, "-m", "one.script"]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["one.script.f"] * 2, done.stderr

@@ -98,6 +98,52 @@ def test_run_with_fallback_runs_each_backends_own_function(chooser, clock):
     assert account["numpy"]["total_seconds"] == pytest.approx(60e-3)
 
 
+def test_who_fails_is_left_alone_wherever_it_is_listed(chooser, clock):
+    """None of a caller's functions is the reference."""
+    ran = []
+
+    def fails():
+        ran.append("torch")
+        raise RuntimeError("no driver")
+
+    def works():
+        clock.advance(1e-3)
+        return 1
+
+    w = Workload("op", 10)
+    for _ in range(60):
+        assert chooser.run_with_fallback(w, {"torch": fails, "numpy": works}) == 1
+    assert 1 <= len(ran) < 20
+    assert chooser.summary()["ops"]["op"]["torch"]["in_quarantine"]
+    first = chooser.backends[0]
+    for _ in range(2):
+        chooser.decide(Workload("other", 10), preferred=first).failed("no driver")
+    assert chooser.select(Workload("other", 10)) != first
+
+
+@pytest.mark.parametrize("names", [("numpy", "torch"), ("scipy", "jax"), ("own", "gpu:0")])
+def test_only_who_is_known_to_give_gradients_serves_where_they_are_needed(names):
+    without, gives = names
+    s = Selector(store="memory", environment=False, backends=["numba"], memory=lambda b: 2**40)
+    w = Workload("op", 1, requires_grad=True)
+    for _ in range(20):
+        assert s.run_with_fallback(w, {without: lambda: without, gives: lambda: gives}) == gives
+    with pytest.raises(pointsman.NoVariantError, match=f"{without}: gives no gradients"):
+        s.run_with_fallback(w, {without: lambda: 1})
+    own = Selector(store="memory", environment=False, backends={without: True})
+    assert own.run_with_fallback(w, {without: lambda: 1}) == 1
+
+
+def test_a_request_to_stop_while_memory_is_asked_for_is_not_lost():
+    def interrupted(backend):
+        raise KeyboardInterrupt
+
+    s = Selector(store="memory", environment=False, backends=["numpy", "gpu"], memory=interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        s.select(Workload("op", 10))
+        sum(range(1000))
+
+
 def test_if_all_fail_the_first_error_is_raised_with_the_others(chooser):
     def fail(error):
         def run(x):
@@ -232,6 +278,13 @@ def test_a_missing_gpu_serves_nothing_wherever_it_is_listed(clock):
         assert s.summary()["failures"] == 0
     nowhere = Selector(store="memory", environment=False, backends=["gpu", "numpy"], memory=lambda b: 0)
     assert nowhere.select(Workload("m", (10_000, 10_000))) == "numpy", "somebody must"
+    for backends in [["numpy", "gpu"], ["gpu"]]:
+        s = Selector(store="memory", environment=False, backends=backends, memory=lambda b: None)
+        w = Workload("m", (64, 64), requires_grad=True)
+        for ask in [s.select, s.decide, lambda w: s.run_with_fallback(w, {"gpu": lambda: 1, "numpy": lambda: 1})]:
+            with pytest.raises(pointsman.NoVariantError, match="gpu: 98304 bytes do not fit: nobody knows"):
+                ask(w)
+        assert s.explain(w).chosen == ""
     flags = types.MappingProxyType({"numpy": False, "own": True})
     assert Selector(store="memory", backends=flags).select(Workload("m", (4,), requires_grad=True)) == "own"
 
@@ -267,10 +320,13 @@ def test_memory_of_a_variant(clock, takes):
         (lambda: Selector(budget=2.0), "0 to 1"),
         (lambda: Selector(budget=float("nan")), "0 to 1"),
         (lambda: Selector(memory_reserve=-1.0), "0 to 1"),
-        (lambda: Selector(save_every=-1.0), "negative"),
+        (lambda: Selector(save_every=-1.0), "save_every=-1: .*not below 0"),
+        (lambda: pointsman.FakeClock().advance(-1), "seconds=-1: .*not below 0"),
         (lambda: Selector(save_every=0.0), "positive"),
         (lambda: Selector(force="a,,b"), "op=variant"),
-        (lambda: Selector(backends=[]), "at least one"),
+        (lambda: Selector(backends=[]), "1 to 64"),
+        (lambda: Selector(backends=[f"b{i}" for i in range(65)]), "1 to 64"),
+        (lambda: Selector(backends=["numpy", "numpy"]), "numpy.* twice"),
         (lambda: Selector(backends=["a b"]), "a b"),
         (lambda: Workload("op", [1] * 17), "at most 16"),
         (lambda: Workload("op", 1, flops=-1), "flops"),
@@ -304,6 +360,7 @@ def test_workloads_show_what_they_are():
     assert (w.requires_grad, w.iterative, w.flops, w.bytes, w.device) == (True, True, 10, 20, "gpu:1")
     assert "conv" in repr(w)
     assert w == w and w != Workload("conv", (2, 3)) and w != 3
+    assert len({Workload("op", 1), Workload("op", 1), Workload("op", 2)}) == 2
     import numpy as np
 
     assert Workload("op", np.ones((3, 4)).shape, dtype=np.float32) == Workload("op", (3, 4), dtype=np.dtype("float32"))

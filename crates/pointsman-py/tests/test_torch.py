@@ -74,6 +74,7 @@ def test_gradients_inside_of_containers_are_seen(op):
     t = torch.ones(3, requires_grad=True)
     plain = torch.ones(3)
     inside = [{"w": t}, [None, t], (0.5, t), [[t]], {"a": [{"b": (1, t)}]}, [plain] * 100 + [t], [0, plain] + [1] * 1000 + [t]]
+    inside += [{"data": [0.0] * 1000, "w": t}, [[1.0] * 300, t], {"data": [[0.0] * 300] * 100, "more": {"w": t}}]
     for container in inside:
         assert op.workload(container).requires_grad, container
     assert op.workload(torch.nn.Linear(2, 2)).requires_grad
@@ -82,6 +83,9 @@ def test_gradients_inside_of_containers_are_seen(op):
     again = [plain]
     again += [again] * 1000
     assert not op.workload(again).requires_grad, "and it ends"
+    same = pointsman.op(lambda x: x, name="same", selector=op.selector)
+    for _ in range(20):
+        assert same(again) is again
 
 
 def test_forward_derivatives_are_gradients_too(selector):

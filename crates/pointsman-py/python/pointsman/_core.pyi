@@ -22,8 +22,6 @@ class StoreError(RuntimeError):
 class Workload:
     """The features of one call."""
 
-    op: str
-    memory: int
     def __new__(
         cls,
         op: str,
@@ -37,6 +35,10 @@ class Workload:
         memory: float | None = None,
         device: str | None = None,
     ) -> Workload: ...
+    @property
+    def op(self) -> str: ...
+    @property
+    def memory(self) -> int: ...
     @property
     def features(self) -> tuple[float, ...]: ...
     @property
@@ -53,6 +55,8 @@ class Workload:
     def bytes(self) -> float: ...
     @property
     def device(self) -> str: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
 
 class _Report:
     def as_dict(self) -> dict[str, Any]: ...
@@ -62,33 +66,50 @@ class _Report:
 class Explanation(_Report):
     """Who serves a workload, and why. Prints as a table."""
 
-    op: str
-    chosen: str
-    reason: str
-    confidence: float
-    mode: str
-    policy: str
-    variants: list[dict[str, Any]]
+    @property
+    def op(self) -> str: ...
+    @property
+    def chosen(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def confidence(self) -> float: ...
+    @property
+    def mode(self) -> str: ...
+    @property
+    def policy(self) -> str: ...
+    @property
+    def variants(self) -> list[dict[str, Any]]: ...
 
 @final
 class Stats(_Report):
     """What choosing has cost so far, and what it was worth. Prints as a table."""
 
-    op: str
-    calls: int
-    samples: int
-    trials: int
-    failures: int
-    quarantines: int
-    checks: int
-    variants: list[dict[str, Any]]
-    recent: list[dict[str, Any]]
+    @property
+    def op(self) -> str: ...
+    @property
+    def calls(self) -> int: ...
+    @property
+    def samples(self) -> int: ...
+    @property
+    def trials(self) -> int: ...
+    @property
+    def failures(self) -> int: ...
+    @property
+    def quarantines(self) -> int: ...
+    @property
+    def checks(self) -> int: ...
+    @property
+    def variants(self) -> list[dict[str, Any]]: ...
+    @property
+    def recent(self) -> list[dict[str, Any]]: ...
 
 @final
 class Variant:
     """One implementation of an op."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
     @property
     def backend(self) -> str: ...
     @property

@@ -8,6 +8,33 @@ from numpy.typing import NDArray
 
 from ._core import Explanation, Stats
 
+__all__ = [
+    "Csr",
+    "add",
+    "axpy",
+    "caputo_l1",
+    "conv2d",
+    "dense",
+    "dense_backward",
+    "dot",
+    "exp",
+    "explain",
+    "fft",
+    "fode",
+    "grunwald_letnikov",
+    "ifft",
+    "matmul",
+    "matvec",
+    "names",
+    "norm",
+    "relu",
+    "scale",
+    "sort",
+    "spmv",
+    "stats",
+    "sum",
+]
+
 _T = TypeVar("_T", np.float32, np.float64)
 _Activation = Literal["identity", "relu"] | None
 

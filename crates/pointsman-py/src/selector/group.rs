@@ -9,9 +9,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PyString};
 
 use super::Selector;
-use crate::errors;
+use crate::errors::{self, NoVariantError};
+use crate::op::MOST_VARIANTS;
 use crate::ready::Ready;
 use crate::variant::{self, Declared, Variant};
+use crate::workload::Workload;
 
 /// Bytes below which the host's memory is not asked for: any process has them.
 const TINY: u64 = 1 << 20;
@@ -72,7 +74,7 @@ impl Selector {
             let known = self.backends.iter().find(|known| known.name == *name);
             members.push(match known {
                 Some(known) => known.clone(),
-                None => Known::new(name, true)?,
+                None => Known::named(name)?,
             });
         }
         if names.is_none() {
@@ -102,7 +104,7 @@ impl Selector {
                 .map(|k| PyString::intern(py, &k.name).unbind())
                 .collect(),
             backends: members.iter().map(|k| k.backend).collect(),
-            ready: Ready::new(py, op, self, variants, None)?,
+            ready: Ready::without_reference(py, op, self, variants)?,
         })
     }
 
@@ -133,11 +135,61 @@ impl Selector {
             }
         }
         // Where it fits nowhere, the first of the host serves, if there is one.
-        match (fits, hosts) {
-            (0, 0) => able & able.wrapping_neg(),
-            (0, hosts) => hosts & hosts.wrapping_neg(),
-            (fits, _) => fits,
+        match fits {
+            0 => hosts & hosts.wrapping_neg(),
+            fits => fits,
         }
+    }
+
+    /// Why a candidate is not among those who may serve.
+    pub(super) fn why_not(
+        &self,
+        group: &Group,
+        workload: &Workload,
+        core: &pointsman::Workload,
+        place: usize,
+    ) -> String {
+        if core.needs_gradient() && group.without_gradient & 1 << place != 0 {
+            return "gives no gradients".to_owned();
+        }
+        let (bytes, free) = (
+            workload.memory,
+            self.core.free_memory(group.backends[place]),
+        );
+        match free {
+            Some(free) => format!("{bytes} bytes do not fit into {free}"),
+            None => format!("{bytes} bytes do not fit: nobody knows what is free there"),
+        }
+    }
+
+    /// The error of a workload that nobody may serve.
+    #[cold]
+    pub(super) fn nobody(
+        &self,
+        group: &Group,
+        workload: &Workload,
+        core: &pointsman::Workload,
+        eligible: u64,
+    ) -> PyErr {
+        let lines = group
+            .ready
+            .variants
+            .iter()
+            .enumerate()
+            .map(|(place, variant)| {
+                let why = match eligible & 1 << place {
+                    0 => self.why_not(group, workload, core, place),
+                    _ => "disabled".to_owned(),
+                };
+                format!("{}: {why}", variant.get().name)
+            });
+        let lines: Vec<String> = lines.collect();
+        let text = format!(
+            "no backend may serve {} ({core}): {}",
+            workload.op,
+            lines.join("; ")
+        );
+        NoVariantError::new_err(text)
     }
 }
 
@@ -148,6 +200,13 @@ impl Known {
             backend: variant::backend(name)?,
             gradient,
         })
+    }
+
+    /// One of which is only known what it is called.
+    fn named(name: &str) -> PyResult<Self> {
+        let known = Self::new(name, matches!(name, "torch" | "jax"))?;
+        let gradient = known.gradient || matches!(known.backend, Backend::Gpu(_));
+        Ok(Known { gradient, ..known })
     }
 }
 
@@ -186,14 +245,13 @@ pub(super) fn preferring<'w>(
 
 /// The backends given, by name or with whether they give gradients; else those that are installed.
 pub(super) fn known(py: Python<'_>, told: Option<Bound<'_, PyAny>>) -> PyResult<Vec<Known>> {
-    let gradient = |name: &str| matches!(name, "torch" | "jax") || name.starts_with("gpu");
-    let mut found = Vec::new();
+    let mut found: Vec<Known> = Vec::new();
     match told {
         None => {
             let find = py.import("importlib.util")?.getattr("find_spec")?;
             for name in ["numpy", "numba", "torch", "jax"] {
                 if !find.call1((name,))?.is_none() {
-                    found.push(Known::new(name, gradient(name))?);
+                    found.push(Known::named(name)?);
                 }
             }
         }
@@ -209,13 +267,20 @@ pub(super) fn known(py: Python<'_>, told: Option<Bound<'_, PyAny>>) -> PyResult<
             } else {
                 for name in told.try_iter()? {
                     let name: String = name?.extract()?;
-                    found.push(Known::new(&name, gradient(&name))?);
+                    found.push(Known::named(&name)?);
                 }
             }
         }
     }
-    match found.is_empty() {
-        true => Err(errors::value("no backends: give at least one")),
-        false => Ok(found),
+    if found.is_empty() || found.len() > MOST_VARIANTS {
+        let text = format!("{} backends: give 1 to {MOST_VARIANTS}", found.len());
+        return Err(errors::value(text));
     }
+    for (i, known) in found.iter().enumerate() {
+        if found[..i].iter().any(|other| other.name == known.name) {
+            let text = format!("backend {:?} is given twice", known.name);
+            return Err(errors::value(text));
+        }
+    }
+    Ok(found)
 }

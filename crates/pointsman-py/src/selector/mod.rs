@@ -20,7 +20,7 @@ use self::decision::Decision;
 use self::group::{Group, Known, known, preferring};
 use crate::arguments::Arguments;
 use crate::attempts::{Call, Named};
-use crate::errors::{self, NoVariantError};
+use crate::errors;
 use crate::log;
 use crate::memory::Free;
 use crate::report::{Explanation, Stats};
@@ -54,7 +54,7 @@ impl FakeClock {
 
     /// Moves it on by so many seconds.
     fn advance(&self, seconds: f64) -> PyResult<()> {
-        let by = Duration::try_from_secs_f64(seconds).map_err(errors::value)?;
+        let by = duration("seconds", seconds)?;
         self.core.advance(by);
         Ok(())
     }
@@ -112,8 +112,7 @@ impl Selector {
             builder = builder.disable(rules);
         }
         if let Some(seconds) = save_every {
-            let every = Duration::try_from_secs_f64(seconds).map_err(errors::value)?;
-            builder = builder.save_every(every);
+            builder = builder.save_every(duration("save_every", seconds)?);
         }
         if let Some(clock) = clock {
             builder = builder.clock(clock.get().core.clone());
@@ -169,7 +168,7 @@ impl Selector {
                 workload: core.into_owned(),
                 reported: AtomicBool::new(false),
             }),
-            None => Err(nobody(workload)),
+            None => Err(self.nobody(&group, workload, &core, eligible)),
         }
     }
 
@@ -205,6 +204,9 @@ impl Selector {
         let core = preferring(&group, &workload.core, preferred)?;
         let core = core.gradient(core.needs_gradient() || features.gradient);
         let eligible = self.eligible(&group, &core, workload.memory);
+        if eligible == 0 {
+            return Err(self.nobody(&group, workload, &core, eligible));
+        }
         let done = group.ready.run(Call {
             named: Some(Named {
                 functions: &bodies,
@@ -247,12 +249,7 @@ impl Selector {
         let core = preferring(&group, &workload.core, preferred)?;
         let may = self.eligible(&group, &core, workload.memory);
         let told = group.ready.prepared.explain(&core, |place| {
-            let gradient = core.needs_gradient() && group.without_gradient & 1 << place != 0;
-            match may & 1 << place == 0 {
-                true if gradient => Some("gives no gradients".to_owned()),
-                true => Some(format!("{} bytes do not fit", workload.memory)),
-                false => None,
-            }
+            (may & 1 << place == 0).then(|| self.why_not(&group, workload, &core, place))
         });
         Explanation::new(py, &told)
     }
@@ -280,7 +277,7 @@ impl Selector {
     /// Forgets one op, or everything, in the store too.
     #[pyo3(signature = (op = None, *, timeout = 5.0))]
     fn forget(&self, py: Python<'_>, op: Option<&str>, timeout: f64) -> PyResult<()> {
-        let within = seconds(timeout)?;
+        let within = duration("timeout", timeout)?;
         py.detach(|| self.core.forget(op, within))
             .map_err(errors::store)
     }
@@ -288,7 +285,7 @@ impl Selector {
     /// Saves what was learned. Happens by itself every few seconds and at the end.
     #[pyo3(signature = (*, timeout = 5.0))]
     fn flush(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
-        let within = seconds(timeout)?;
+        let within = duration("timeout", timeout)?;
         let done = py.detach(|| self.core.flush(within)).map_err(errors::store);
         log::say(py)?;
         done
@@ -297,7 +294,7 @@ impl Selector {
     /// Writes all knowledge of the store to one file; the number of entries.
     #[pyo3(signature = (path, *, timeout = 5.0))]
     fn export_to(&self, py: Python<'_>, path: PathBuf, timeout: f64) -> PyResult<usize> {
-        let within = seconds(timeout)?;
+        let within = duration("timeout", timeout)?;
         py.detach(|| self.core.export_to(&path, within))
             .map_err(errors::store)
     }
@@ -305,7 +302,7 @@ impl Selector {
     /// Reads such a file, as the knowledge of another machine; the number of entries.
     #[pyo3(signature = (path, *, timeout = 5.0))]
     fn import_from(&self, py: Python<'_>, path: PathBuf, timeout: f64) -> PyResult<usize> {
-        let within = seconds(timeout)?;
+        let within = duration("timeout", timeout)?;
         py.detach(|| self.core.import_from(&path, within))
             .map_err(errors::store)
     }
@@ -382,7 +379,7 @@ impl Selector {
         log::say(py)?;
         match place {
             Some(place) => Ok(group.names[place].clone_ref(py)),
-            None => Err(nobody(workload)),
+            None => Err(self.nobody(&group, workload, &core, eligible)),
         }
     }
 
@@ -397,23 +394,20 @@ impl Selector {
     }
 }
 
-fn nobody(workload: &Workload) -> PyErr {
-    let text = format!("no backend may serve {} {}", workload.op, workload.core);
-    NoVariantError::new_err(text)
-}
-
 /// Seconds as a cost, or why they are none.
 fn cost_of(seconds: f64) -> PyResult<Result<Cost, Rejection>> {
-    let took = Duration::try_from_secs_f64(seconds)
-        .map_err(|error| errors::value(format!("{seconds} seconds: {error}")))?;
+    let took = duration("seconds", seconds)?;
     Ok(Cost::from_ns(
         u64::try_from(took.as_nanos()).unwrap_or(u64::MAX),
     ))
 }
 
-fn seconds(timeout: f64) -> PyResult<Duration> {
-    let wrong = |error| errors::value(format!("timeout {timeout}: {error}"));
-    Duration::try_from_secs_f64(timeout).map_err(wrong)
+fn duration(name: &str, seconds: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds).map_err(|_| {
+        errors::value(format!(
+            "{name}={seconds}: it must be a number of seconds, not below 0"
+        ))
+    })
 }
 
 /// The selector that is used where no other is given: one per process, made when it is first needed.
