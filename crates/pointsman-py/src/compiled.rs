@@ -15,7 +15,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyModule, PyTuple};
 
 use crate::arguments::Features;
-use crate::errors;
 use crate::variant::{Compiles, Variant};
 
 /// Combinations of shapes or types that are remembered.
@@ -247,19 +246,18 @@ pub(crate) fn jitted(function: &Bound<'_, PyAny>) -> Vec<Jitted> {
         }
         // What is no function of Python's names nothing.
         found.extend(named(&function).unwrap_or_default());
-        let inner = function.getattr("__wrapped__");
-        next = inner.or_else(|_| partial_of(&function)).ok();
+        let inner = function.getattr("__wrapped__").ok();
+        next = inner.or_else(|| partial(&function));
     }
     found
 }
 
-/// What `functools.partial` calls.
-fn partial_of<'py>(function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let partial = function.py().import("functools")?.getattr("partial")?;
-    match function.is_instance(&partial)? {
-        true => function.getattr("func"),
-        false => Err(errors::wrong_type("no partial")),
-    }
+/// What a `functools.partial` calls.
+fn partial<'py>(function: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    let functools = function.py().import("functools").ok()?;
+    let partial = functools.getattr("partial").ok()?;
+    let is_partial = function.is_instance(&partial).unwrap_or(false);
+    function.getattr("func").ok().filter(|_| is_partial)
 }
 
 /// Those that a Python function names: globals, enclosed variables, attributes of modules that are either, and of the object whose
@@ -277,7 +275,7 @@ fn named<'py>(function: &Bound<'py, PyAny>) -> PyResult<Vec<Jitted>> {
     let names = function.getattr("__code__")?.getattr("co_names")?;
     let names = names.cast_into::<PyTuple>()?;
     let mut found = Vec::new();
-    let mut spaces = vec![globals.clone()];
+    let mut spaces = Vec::new();
     let mut look = |object: &Bound<'py, PyAny>| {
         found.extend(Jitted::of(object));
         spaces.extend(space(object));
@@ -301,7 +299,7 @@ fn named<'py>(function: &Bound<'py, PyAny>) -> PyResult<Vec<Jitted>> {
     {
         spaces.extend(own.cast_into::<PyDict>().ok());
     }
-    for space in &spaces[1..] {
+    for space in &spaces {
         for name in &names {
             if let Some(object) = space.get_item(name)? {
                 found.extend(Jitted::of(&object));
