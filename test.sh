@@ -78,6 +78,10 @@ cargo clippy -p pointsman --no-default-features --quiet -- -D warnings
 say "tests, and each benchmark once as one"
 cargo test --workspace --all-targets --quiet
 
+say "variants by Trueno, which are not built by default"
+cargo clippy -p pointsman-ops --features trueno --all-targets --quiet -- -D warnings
+cargo test -p pointsman-ops --features trueno --quiet --test agree --test trueno
+
 say "doc tests"
 cargo test --workspace --doc --quiet
 

@@ -59,6 +59,8 @@ pub mod spmv;
 pub mod sum;
 mod team;
 mod tile;
+#[cfg(feature = "trueno")]
+mod trueno;
 mod variants;
 
 pub use add::add;

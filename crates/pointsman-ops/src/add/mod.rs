@@ -4,6 +4,8 @@
 mod gpu;
 mod scalar;
 mod simd;
+#[cfg(feature = "trueno")]
+mod trueno;
 
 use std::marker::PhantomData;
 
@@ -100,6 +102,8 @@ pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Add<T>>, BuildErr
     let builder = in_lanes(selector, scalar::add);
     #[cfg(feature = "gpu")]
     let builder = gpu::variants(selector, builder);
+    #[cfg(feature = "trueno")]
+    let builder = trueno::variants(builder);
     builder.build()
 }
 

@@ -4,6 +4,8 @@
 mod gpu;
 mod scalar;
 mod simd;
+#[cfg(feature = "trueno")]
+mod trueno;
 
 use std::marker::PhantomData;
 
@@ -105,6 +107,8 @@ pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Dot<T>>, BuildErr
     let builder = in_lanes(selector, scalar::dot);
     #[cfg(feature = "gpu")]
     let builder = gpu::variants(selector, builder);
+    #[cfg(feature = "trueno")]
+    let builder = trueno::variants(builder);
     builder.build()
 }
 

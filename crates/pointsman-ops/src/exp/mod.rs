@@ -2,6 +2,8 @@
 
 mod scalar;
 mod simd;
+#[cfg(feature = "trueno")]
+mod trueno;
 
 use std::marker::PhantomData;
 
@@ -112,7 +114,10 @@ fn ends<T: Float>() -> [T; 4] {
 
 /// Declares it with its variants: `scalar` (the reference), `simd`, `avx512` and `threads`.
 pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Exp<T>>, BuildError> {
-    in_lanes(selector, scalar::exp).build()
+    let builder = in_lanes(selector, scalar::exp);
+    #[cfg(feature = "trueno")]
+    let builder = trueno::variants(builder);
+    builder.build()
 }
 
 #[cfg(test)]

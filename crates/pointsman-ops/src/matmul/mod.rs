@@ -8,6 +8,8 @@ mod packed;
 mod register;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "trueno")]
+mod trueno;
 
 use std::marker::PhantomData;
 
@@ -190,5 +192,7 @@ pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Matmul<T>>, Build
         .verified();
     #[cfg(feature = "gpu")]
     let builder = gpu::variants(selector, builder);
+    #[cfg(feature = "trueno")]
+    let builder = trueno::variants(builder);
     builder.build()
 }

@@ -4,6 +4,8 @@
 mod gpu;
 mod scalar;
 mod simd;
+#[cfg(feature = "trueno")]
+mod trueno;
 
 use std::marker::PhantomData;
 
@@ -103,6 +105,8 @@ pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Scale<T>>, BuildE
     let builder = in_lanes(selector, scalar::scale);
     #[cfg(feature = "gpu")]
     let builder = gpu::variants(selector, builder);
+    #[cfg(feature = "trueno")]
+    let builder = trueno::variants(builder);
     builder.build()
 }
 

@@ -4,6 +4,8 @@
 mod gpu;
 mod scalar;
 mod simd;
+#[cfg(feature = "trueno")]
+mod trueno;
 
 use std::marker::PhantomData;
 
@@ -93,6 +95,8 @@ pub fn declare<T: Float>(selector: &Selector) -> Result<Handle<Sum<T>>, BuildErr
     let builder = in_lanes(selector, scalar::sum);
     #[cfg(feature = "gpu")]
     let builder = gpu::variants(selector, builder);
+    #[cfg(feature = "trueno")]
+    let builder = trueno::variants(builder);
     builder.build()
 }
 
