@@ -68,6 +68,45 @@ fn the_fastest_is_found_and_served_without_being_timed() {
     );
 }
 
+/// What was measured in one cell may say nothing of another.
+#[test]
+fn who_was_measured_elsewhere_only_serves_few_calls_before_it_is_found_out() {
+    const TOOK: [u64; 4] = [2_000, 3_000, 2_500, 1_000_000];
+    let names = ["reference", "b", "c", "slow"];
+    let candidates = names.map(|name| Candidate::new(name, Backend::Scalar));
+    for seed in 0..40 {
+        let clock = FakeClock::new();
+        let selector = builder(&clock).seed(seed).build().unwrap();
+        let op = selector.prepare("op", &candidates).unwrap().verified();
+        let mut rng = seed.wrapping_mul(2).wrapping_add(1);
+        let mut slow = 0;
+        for _ in 0..600 {
+            rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let n = if rng >> 63 == 0 { 16 } else { 1024 };
+            let workload = Workload::new([n]).bytes(8 * n);
+            let place = op.again(like(&workload)).unwrap_or_else(|| {
+                let chosen = op
+                    .choose_like(like(&workload), &workload, 0b1111, 0b1111)
+                    .unwrap();
+                let run = || clock.advance(Duration::from_nanos(TOOK[chosen.index()]));
+                if chosen.is_timed() {
+                    let ((), cost) = op.clocked(&chosen, run);
+                    op.served(&chosen, &workload, cost);
+                }
+                if let Some(place) = chosen.to_check() {
+                    op.judge(&workload, place, &Verdict::Agrees, 0);
+                }
+                chosen.index()
+            });
+            slow += u32::from(place == 3);
+        }
+        assert!(
+            slow <= 12,
+            "seed {seed}: {slow} calls of 1 ms instead of 2 µs"
+        );
+    }
+}
+
 #[test]
 fn without_a_reference_the_first_is_kept_away_like_any_other() {
     let clock = FakeClock::new();

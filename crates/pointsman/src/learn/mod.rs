@@ -522,7 +522,9 @@ fn sampling_period(place: &Place, pick: &Pick, sampled_ns: f64) -> Option<u8> {
     let affordable = (sampled_ns / (SAMPLED_SHARE * pick.best_ns.max(1.0))).max(1.0);
     let rarest = (affordable.log2().ceil() as u8 + thinned).min(MAX_PERIOD);
     let visits_after = place.visits - FIRST_VISITS + 1;
-    Some(u8::try_from(visits_after).map_or(rarest, |period| rarest.min(period)))
+    // Who was hardly measured here serves on what was measured elsewhere, which may be far off: looked at more often.
+    let most = visits_after.min(pick.predicted.samples());
+    Some(u8::try_from(most).map_or(rarest, |period| rarest.min(period)))
 }
 
 /// The set bits of a mask, lowest first.
