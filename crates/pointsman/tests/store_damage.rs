@@ -189,6 +189,44 @@ fn a_damaged_file_is_kept_aside_with_one_warning() {
 }
 
 #[test]
+fn a_file_that_never_was_a_store_is_left_as_it_is() {
+    let dir = directory();
+    let path = dir.path().join("table.csv");
+    let aside = dir.path().join("table.csv.damaged");
+    let table =
+        "a table that somebody named by mistake, and longer than the head of a store".repeat(3);
+    fs::write(&path, &table).unwrap();
+    fs::write(&aside, "an older one").unwrap();
+    let error = SqliteStore::open(&path)
+        .and_then(|mut store| store.merge(&sample()))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("table.csv is not a store of pointsman; it is left as it is"),
+        "{error}"
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), table);
+
+    // What was one is put aside, but not onto a file that was not.
+    fs::remove_file(&path).unwrap();
+    fs::rename(make(dir.path(), &sample()), &path).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    bytes.truncate(4096 + 100);
+    fs::write(&path, &bytes).unwrap();
+    remove_log(&path);
+    assert!(
+        SqliteStore::open(&path)
+            .and_then(|mut store| store.merge(&sample()))
+            .is_err()
+    );
+    assert_eq!(fs::read_to_string(&aside).unwrap(), "an older one");
+    fs::remove_file(&aside).unwrap();
+    let mut store = SqliteStore::open(&path).unwrap();
+    store.merge(&sample()).unwrap();
+    assert_eq!(store.load().unwrap(), sample());
+}
+
+#[test]
 fn f02_damaged_records_are_skipped_then_removed_with_one_warning() {
     let dir = directory();
     let path = make(dir.path(), &sample());

@@ -3,6 +3,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+/// The name of stores, unless told otherwise.
+pub(super) const FILE_NAME: &str = "knowledge.sqlite";
+
 /// Where knowledge is kept unless told otherwise: `pointsman/knowledge.sqlite` in the user's cache
 /// directory. `None` if the environment names no such directory; a shared temporary one is never
 /// used, since others could prepare the file.
@@ -22,7 +25,7 @@ fn path_in(env: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     } else {
         dir("XDG_CACHE_HOME").or_else(|| Some(dir("HOME")?.join(".cache")))
     };
-    Some(cache?.join("pointsman").join("knowledge.sqlite"))
+    Some(cache?.join("pointsman").join(FILE_NAME))
 }
 
 /// The same path with more at the end of its name: `knowledge.sqlite-wal`.

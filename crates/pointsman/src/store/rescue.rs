@@ -1,13 +1,13 @@
 //! What happens to a damaged SQLite file: it is put aside, and a new one takes its place.
 
 use std::fs::{self, File, TryLockError};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::path::{self, with_suffix};
-use super::sqlite::{Trouble, companions, connect, open_file};
+use super::path::{self, FILE_NAME, with_suffix};
+use super::sqlite::{APPLICATION, Trouble, companions, connect, open_file};
 use super::{StoreError, rows};
 
 /// Puts the damaged file aside as `<name>.damaged` and writes what is whole in it to a new one.
@@ -24,6 +24,14 @@ pub(super) fn replace(
     let _lock = lock_directory(path, File::try_lock, deadline)?;
     if path::identity(path) != failed {
         return Ok(());
+    }
+    for file in [path, &with_suffix(path, ".damaged")] {
+        if !is_ours(path, file) {
+            return Err(StoreError::NotOurs {
+                path: Some(file.into()),
+                expected: "a store of pointsman",
+            });
+        }
     }
     let mut whole = Vec::new();
     if let Ok(db) = open_file(path, deadline)
@@ -46,6 +54,40 @@ pub(super) fn replace(
         Ok(transaction.commit()?)
     };
     write().map_err(|trouble| trouble.into_error("save to", path))
+}
+
+/// Whether a file may be put aside or replaced: it has the name that stores have, begins as they do, or is not there.
+fn is_ours(path: &Path, file: &Path) -> bool {
+    if path.file_name().is_some_and(|name| name == FILE_NAME) {
+        return true;
+    }
+    let mut head = [0; HEADER];
+    match File::open(file) {
+        Err(error) => error.kind() == ErrorKind::NotFound,
+        Ok(mut file) => match read_up_to(&mut file, &mut head) {
+            Ok(HEADER) => head[HEADER - 4..] == APPLICATION.to_be_bytes(),
+            // Cut off within the header: of any database of SQLite.
+            Ok(length) => head[..length.min(MAGIC.len())] == MAGIC[..length.min(MAGIC.len())],
+            Err(_) => false,
+        },
+    }
+}
+
+/// The beginning of every database of SQLite, up to the number that tells whose it is.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+const HEADER: usize = 72;
+
+fn read_up_to(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while length < buffer.len() {
+        match file.read(&mut buffer[length..]) {
+            Ok(0) => break,
+            Ok(n) => length += n,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
 }
 
 /// Renames the file, then its companions: a log left behind by a crash between the two belongs to

@@ -17,7 +17,7 @@ use super::rows::{self, Loaded};
 use super::{Knowledge, MAX_ENTRIES, Store, StoreError, rescue};
 
 /// Marks the file as ours in its header, for `file` and for us: "PtsM".
-const APPLICATION: i32 = 0x5074_734d;
+pub(super) const APPLICATION: i32 = 0x5074_734d;
 
 /// Version of the table and of what is in it: since 2 it also holds accounts.
 const FORMAT: i32 = 2;
