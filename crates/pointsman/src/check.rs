@@ -15,8 +15,8 @@ use crate::workload::{MAX_FEATURES, Workload};
 const MAX_BLOCKS: usize = 8192;
 
 /// How long a check that could not tell is not repeated: what kept it from telling, a device that was
-/// gone for one, may have passed. Doubles each time.
-const AGAIN_NS: u64 = 60_000_000_000;
+/// gone for one, may have passed. Doubles each time, as quarantines do.
+const AGAIN_NS: u64 = 1_000_000_000;
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// Characters that are kept of why a check could not tell: enough to find the cause, and bounded.
@@ -193,7 +193,7 @@ impl Checked {
                 }
                 let before = self.cannot_tell.get(&(block.key(), variant));
                 let times = before.map_or(0, |untold| untold.times);
-                let rest_ns = (AGAIN_NS << times.min(6)).min(LONGEST_NS);
+                let rest_ns = (AGAIN_NS << times.min(12)).min(LONGEST_NS);
                 let untold = Untold {
                     why: why.chars().take(LONGEST_WHY).collect(),
                     times: times + 1,

@@ -41,6 +41,11 @@ impl Prepared {
         run()
     }
 
+    /// Whether this thread is inside of a call of an op.
+    pub fn is_inside(&self) -> bool {
+        thread::nested()
+    }
+
     /// Reports that a timed call was served, and what it cost.
     pub fn served(&self, chosen: &Chosen, workload: &Workload, cost: Result<Cost, Rejection>) {
         let pick = self.pick_of(chosen);
@@ -136,7 +141,12 @@ impl Prepared {
         let may = refused.iter().enumerate();
         let may = may.fold(0, |m, (i, why)| m | u64::from(why.is_none()) << i);
         let mask = self.eligible(workload, may).unwrap_or(0);
-        let checked = self.state.checked().agreed(workload);
+        let (checked, untold) = {
+            let checks = self.state.checked();
+            let why = |id: &u8| checks.why_open(workload, *id).map(str::to_owned);
+            let untold: Vec<_> = self.ids.iter().map(why).collect();
+            (checks.agreed(workload), untold)
+        };
         let lines = refused.into_iter().enumerate().map(|(i, why)| {
             let id = self.ids[i];
             let quarantined = self.state.quarantine.why(id, now_ns);
@@ -147,10 +157,17 @@ impl Prepared {
                 backend: self.candidates[i].backend,
                 reference: self.is_reference(i),
                 quarantined: quarantined.is_some(),
-                why_not: why.or(quarantined).or_else(|| {
-                    let ruled_out = mask & 1 << id == 0;
-                    ruled_out.then(|| self.ruled_out_by(i).to_owned())
-                }),
+                why_not: why
+                    .or(quarantined)
+                    .or_else(|| {
+                        let open = self.verified && checked & 1 << id == 0;
+                        let untold = untold[i].as_ref().filter(|_| open);
+                        untold.map(|why| format!("could not be checked: {why}"))
+                    })
+                    .or_else(|| {
+                        let ruled_out = mask & 1 << id == 0;
+                        ruled_out.then(|| self.ruled_out_by(i).to_owned())
+                    }),
                 assumed: false,
                 checked: self
                     .verified
