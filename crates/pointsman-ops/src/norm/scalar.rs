@@ -1,4 +1,5 @@
-//! Divided by the largest element first, so that no square overflows or underflows.
+//! Divided by the largest element first, so that no square overflows or underflows; added up in
+//! double precision.
 
 use super::Args;
 use crate::Float;
@@ -10,6 +11,6 @@ pub(super) fn norm<T: Float>(args: &mut Args<'_, T>) -> T {
     if largest.is_zero() || largest.is_infinite() {
         return sizes().sum(); // not a number if any element is not
     }
-    let squares: T = sizes().map(|x| (x / largest) * (x / largest)).sum();
-    largest * squares.sqrt()
+    let squares = sizes().map(|x| (x / largest).wide().powi(2));
+    largest * T::of(squares.sum::<f64>().sqrt())
 }
