@@ -214,6 +214,7 @@ impl Features {
         self.mark(kind as u64);
         match kind {
             Kind::NumPy => {
+                self.mark(u64::from(info.name())); // a subclass: what works on plain arrays may not on it
                 if let Ok(array) = arg.cast::<PyUntypedArray>() {
                     self.numpy(array);
                 }
@@ -241,9 +242,11 @@ impl Features {
     #[inline]
     fn numpy(&mut self, array: &Bound<'_, PyUntypedArray>) {
         let dtype = array.dtype();
-        let layout =
-            u64::from(array.is_c_contiguous()) << 1 | u64::from(array.is_fortran_contiguous());
-        self.mark((array.ndim() as u64) << 2 | layout);
+        let foreign = dtype.is_native_byteorder() == Some(false);
+        let layout = u64::from(foreign) << 2
+            | u64::from(array.is_c_contiguous()) << 1
+            | u64::from(array.is_fortran_contiguous());
+        self.mark((array.ndim() as u64) << 3 | layout);
         let mut elements = 1u64;
         for n in array.shape() {
             self.extent(*n as f64);

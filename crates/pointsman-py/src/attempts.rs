@@ -8,6 +8,7 @@ use crate::arguments::{Arguments, Features};
 use crate::compiled::{self, Cold};
 use crate::errors::{add_note, is_failure, is_out_of_memory};
 use crate::ready::Ready;
+use crate::refused;
 use crate::variant::{Compiles, Wait};
 use crate::wait;
 
@@ -202,7 +203,12 @@ impl Ready {
         error: PyErr,
         failed: &mut Vec<Failed>,
     ) -> PyResult<Option<Chosen>> {
-        if !is_failure(call.arguments.py(), &error) {
+        let py = call.arguments.py();
+        let is_over = call.named.is_none() && self.has_given_up(py, &error);
+        if is_over || !is_failure(py, &error) {
+            if is_over && !self.prepared.is_inside() {
+                refused::end();
+            }
             self.prepared.cancelled(&chosen);
             failed.iter().for_each(|(c, _)| self.prepared.cancelled(c));
             return Err(error);
@@ -338,7 +344,21 @@ impl Ready {
         for (chosen, error) in &failed {
             self.attach(py, &raised, chosen.index(), error);
         }
+        match self.prepared.is_inside() {
+            true => refused::note(py, &raised, self.id()),
+            false => refused::end(),
+        }
         raised
+    }
+
+    /// Whether this op has refused already what an error is about, in a call inside of this one: then so would the
+    /// reference, and each level of a recursion would ask all those below it twice.
+    fn has_given_up(&self, py: Python<'_>, error: &PyErr) -> bool {
+        refused::is_noted(py, error, self.id())
+    }
+
+    fn id(&self) -> u64 {
+        std::ptr::from_ref(self) as usize as u64
     }
 
     /// Notes on an error that another variant failed too.
@@ -357,7 +377,7 @@ impl Ready {
     ) -> PyResult<Bound<'py, PyDict>> {
         let py = call.arguments.py();
         let (eligible, _) = self.eligible(call)?;
-        let out = PyDict::new(py);
+        let (out, mut first) = (PyDict::new(py), None);
         for place in (0..self.variants.len()).filter(|place| eligible & 1 << place != 0) {
             let mut seconds = Vec::new();
             let brought = call
@@ -374,7 +394,10 @@ impl Ready {
                 };
                 match self.prepared.inside(run) {
                     Err(error) if !is_failure(py, &error) => return Err(error),
-                    Err(_) => break,
+                    Err(error) => {
+                        first.get_or_insert(error);
+                        break;
+                    }
                     Ok(()) => {}
                 }
                 let took = self.prepared.now_ns().saturating_sub(start);
@@ -396,7 +419,11 @@ impl Ready {
                 out.set_item(&self.variants[place].get().name, spread(py, &seconds)?)?;
             }
         }
-        Ok(out)
+        match first {
+            // Nobody could run it.
+            Some(error) if out.is_empty() => Err(error),
+            _ => Ok(out),
+        }
     }
 
     /// Waits until a variant's result has been computed.

@@ -6,7 +6,7 @@ use pyo3::types::PyTuple;
 
 use crate::arguments::Arguments;
 use crate::attempts::Call;
-use crate::errors::is_failure;
+use crate::errors::{self, is_failure};
 use crate::ready::Ready;
 use crate::workload::Workload;
 
@@ -121,7 +121,13 @@ impl Ready {
             Err(error) => return open("failed", error),
         };
         let same = check.agrees.bind(py).call1((expected, got));
-        match same.and_then(|same| same.is_truthy()) {
+        let same = same.and_then(|same| match same.is_none() {
+            true => Err(errors::wrong_type(
+                "check returned None; it must return whether they agree",
+            )),
+            false => same.is_truthy(),
+        });
+        match same {
             Ok(true) => Ok(Verdict::Agrees),
             Ok(false) => {
                 let workload = other.features().workload();

@@ -15,10 +15,12 @@ mod forked;
 mod kinds;
 mod log;
 mod memory;
+mod method;
 mod op;
 mod ops;
 mod plan;
 mod ready;
+mod refused;
 mod report;
 mod selector;
 mod variant;
@@ -40,6 +42,8 @@ mod _core {
     use crate::forked::{after_fork_in_child, after_fork_in_parent, before_fork, flush_all};
     #[pymodule_export]
     use crate::log::say_warnings;
+    #[pymodule_export]
+    use crate::method::Method;
     #[pymodule_export]
     use crate::op::Op;
     #[pymodule_export]

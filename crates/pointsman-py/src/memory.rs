@@ -16,9 +16,18 @@ impl Memory for Free {
         Python::attach(|py| match (&self.asked, backend) {
             (Some(asked), backend) => {
                 let told = asked.bind(py).call1((backend.to_string(),));
-                let told = told.map_err(|error| stop(py, &error)).ok()?;
-                let bytes: Option<f64> = told.extract().ok()?;
-                bytes.filter(|b| *b >= 0.0).map(|b| b as u64)
+                let told = told.and_then(|told| told.extract::<Option<f64>>());
+                let told = told.map_err(|error| {
+                    stop(py, &error);
+                    tracing::warn!(target: "pointsman", %backend, %error, "memory= failed: nothing fits there");
+                });
+                match told.ok()?? {
+                    bytes if bytes >= 0.0 => Some(bytes as u64),
+                    bytes => {
+                        tracing::warn!(target: "pointsman", %backend, bytes, "memory= gave no number of bytes: nothing fits there");
+                        None
+                    }
+                }
             }
             (None, Backend::Gpu(n)) => gpu(py, n),
             // NumPy, Numba and the like work on the host's memory.

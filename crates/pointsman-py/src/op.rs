@@ -12,6 +12,7 @@ use crate::attempts::Call;
 use crate::check::Check;
 use crate::errors;
 use crate::log;
+use crate::method::Method;
 use crate::plan::Plan;
 use crate::ready::{Made, Ready};
 use crate::report::{Explanation, Stats};
@@ -36,7 +37,7 @@ pub(crate) struct Op {
 #[pymethods]
 impl Op {
     #[pyo3(signature = (*args, **kwargs))]
-    fn __call__<'py>(
+    pub(crate) fn __call__<'py>(
         &self,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
@@ -64,8 +65,11 @@ impl Op {
     ) -> PyResult<Bound<'py, PyAny>> {
         match object.filter(|object| !object.is_none()) {
             Some(object) => {
-                let types = slf.py().import("types")?;
-                types.call_method1("MethodType", (slf, object))
+                let method = Method {
+                    op: slf.clone().unbind(),
+                    object: object.unbind(),
+                };
+                Ok(Bound::new(slf.py(), method)?.into_any())
             }
             None => Ok(slf.clone().into_any()),
         }

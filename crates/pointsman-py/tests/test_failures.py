@@ -296,3 +296,95 @@ def test_f37_exceptions_reach_their_own_threads(selector):
     [t.start() for t in threads]
     [t.join(60) for t in threads]
     assert not wrong and not any(t.is_alive() for t in threads)
+
+
+def test_an_error_at_the_bottom_of_a_recursion_is_raised_at_once(selector):
+    """Each level would ask all those below it twice."""
+    asked = []
+
+    @pointsman.op(name="depth", selector=selector)
+    def depth(t):
+        asked.append(t)
+        return depth(t[0]) + 1 if isinstance(t, list) else t + 0
+
+    @depth.variant("other")
+    def other(t):
+        asked.append(t)
+        return 1 + depth(t[0]) if isinstance(t, list) else t + 0
+
+    def nest(levels, leaf):
+        for _ in range(levels):
+            leaf = [leaf]
+        return leaf
+
+    for _ in range(100):
+        assert depth(nest(10, 0)) == 10
+    for _ in range(3):
+        asked.clear()
+        with pytest.raises(TypeError) as caught:
+            depth(nest(40, "x"))
+        assert len(asked) <= 2 * 41 and "str" in str(caught.value)
+    endless = pointsman.op(lambda n: endless(n), name="endless", selector=selector)
+    endless.variant("other", lambda n: endless(n))
+    with pytest.raises(RecursionError):
+        endless(1)
+    assert depth(nest(10, 0)) == 10
+
+
+def test_the_same_exception_raised_again_is_another_failure(selector, takes):
+    """An op that gave up on an exception inside of another call does not when it is raised in the next."""
+    error, broken = ValueError("cached"), [True]
+
+    @pointsman.op(name="inner", selector=selector)
+    def inner(n):
+        if broken:
+            raise error
+        return n
+
+    @inner.variant("same")
+    def same(n):
+        raise error
+
+    outer = pointsman.op(lambda n: inner(n), name="outer", selector=selector)
+    for _ in range(20):
+        with pytest.raises(ValueError, match="cached"):
+            outer(1)
+    broken.clear()
+    assert [inner(1) for _ in range(20)] == [1] * 20
+
+
+def test_a_failure_during_a_check_is_not_for_long(selector, takes, clock):
+    op = pointsman.op(takes("reference", 1e-3), name="op", selector=selector, check=True)
+    calls = []
+
+    @op.variant("quick")
+    def quick(x):
+        calls.append(x)
+        clock.advance(1e-6)
+        if len(calls) == 1:
+            raise RuntimeError("busy, once")
+        return x
+
+    while not calls:
+        op(1)
+    assert "could not be checked: failed: RuntimeError: busy, once" in str(op.explain(1))
+    for _ in range(2000):
+        op(1)
+    assert op.explain(1).chosen == "quick" and len(calls) > 500
+
+
+def test_mistakes_in_what_a_user_passes_are_told(selector, takes, caplog):
+    op = pointsman.op(takes("r", 1e-3), name="op", selector=selector, check=lambda expected, got: None)
+    op.variant("same", takes("same", 1e-6))
+    for _ in range(50):
+        op(1)
+    assert "check returned None" in str(op.explain(1))
+    assert not op.explain(1).variants[1]["quarantined"]
+    with pytest.raises(TypeError):
+        pointsman.op(lambda x: x + 1, name="adds", selector=selector).measure("a")
+    for memory in [lambda: 1, lambda b: "much", lambda b: float("nan"), lambda b: -1.0]:
+        caplog.clear()
+        s = pointsman.Selector(store="memory", environment=False, backends=["numpy", "gpu"], memory=memory)
+        assert s.select(pointsman.Workload("op", 10)) == "numpy"
+        assert "memory=" in caplog.text, memory
+

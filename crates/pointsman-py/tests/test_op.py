@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -236,6 +237,33 @@ def test_an_op_is_a_method_too(selector):
 
     assert [Model(3).run(2) for _ in range(20)] == [6] * 20
     assert Model.run.name == "Model.run"
+    model = Model(3)
+    assert model.run.workload(2) == Model.run.workload(model, 2)
+    assert str(model.run.explain(2)) == str(Model.run.explain(model, 2))
+    assert set(model.run.measure(2, repeat=2)) == {"reference", "other"}
+    assert model.run.plan(2)(5) == 15
+    assert model.run.stats().calls == Model.run.stats().calls
+    assert model.run == model.run and model.run != Model(3).run and len({model.run, model.run}) == 1
+    assert (model.run.__self__, model.run.__func__, model.run.__name__) == (model, Model.run, "run")
+    model.kept = model.run
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+
+
+def test_subclasses_and_foreign_byte_orders_are_other_calls(selector, takes):
+    op = pointsman.op(lambda x: takes("r", 1e-3)() or float(np.sum(x)), name="op", selector=selector, check=True)
+    op.variant("raw", lambda x: takes("raw", 1e-6)() or float(np.asarray(x).sum()))
+    x = np.arange(64.0)
+    for _ in range(100):
+        op(x)
+    assert op.explain(x).chosen == "raw"
+    masked = np.ma.array(x, mask=x > 10)
+    assert {op(masked) for _ in range(100)} == {55.0}
+    kinds = [x, masked, x.view(np.matrix), x.astype(">f8")]
+    codes = {repr(op.workload(k)) for k in kinds}
+    assert len(codes) == len(kinds)
 
 
 def test_variants_may_be_added_after_the_first_call(selector, takes):

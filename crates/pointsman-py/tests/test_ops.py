@@ -298,3 +298,38 @@ except MemoryError as error:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "no room for a result of shape (100000000,)" in done.stdout
+
+
+def test_long_sums_in_single_precision_do_not_stop():
+    ones = np.ones(20_000_000, np.float32)
+    assert {ops.sum(ones) for _ in range(4)} == {20e6}
+    assert {ops.dot(ones, ones) for _ in range(4)} == {20e6}
+    assert abs(ops.norm(ones) - 20e6**0.5) < 1e-2
+    assert ops.matvec(ones.reshape(1, -1), ones)[0] == 20e6
+
+
+def test_empty_sums_are_zero_and_not_a_number_comes_last():
+    empty = np.ones(0)
+    for value in [ops.sum(empty), ops.dot(empty, empty), ops.norm(empty)]:
+        assert value == 0 and not np.signbit(value)
+    x = np.array([3.0, np.inf, -1.0, np.nan, -np.inf])
+    with np.errstate(invalid="ignore"):
+        x[1] -= np.inf  # a negative one, on x86
+    assert np.array_equal(ops.sort(x), np.sort(x), equal_nan=True)
+
+
+def test_what_cannot_be_used_in_place_says_why():
+    z = np.ones(10)
+    with pytest.raises(ValueError, match="y shares memory with another argument"):
+        ops.axpy(1.0, z, z)
+    with pytest.raises(ValueError, match="x is not C-contiguous, and nothing is copied unasked$"):
+        ops.scale(2.0, z[::2])
+    with pytest.raises(ValueError, match="pass numpy.array"):
+        ops.sum(z[::2])
+    odd = np.frombuffer(bytes(33), np.uint8)[1:].view(np.float64)
+    with pytest.raises(ValueError, match="x is not aligned in memory.*pass numpy.array"):
+        ops.sum(odd)
+    assert ops.sum(np.array(odd, order="C")) == 0
+    z.flags.writeable = False
+    with pytest.raises(ValueError, match="x may not be written to"):
+        ops.scale(2.0, z)

@@ -1,7 +1,7 @@
 //! NumPy arrays as slices, and slices as arrays.
 
 use numpy::{
-    Element, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn,
+    BorrowError, Element, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn,
     PyReadwriteArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
 };
 use pyo3::intern;
@@ -88,18 +88,27 @@ fn typed<'a, 'py, T: Element>(
     name: &str,
     array: &'a Bound<'py, PyAny>,
     right: &str,
+    is_written: bool,
 ) -> PyResult<&'a Bound<'py, PyArrayDyn<T>>> {
     let found = untyped(op, name, array, right)?;
     let typed = array
         .cast::<PyArrayDyn<T>>()
         .map_err(|_| wrong(op, name, format!("of dtype {}", found.dtype()), right))?;
-    if !(typed.is_c_contiguous() && typed.is_aligned()) {
-        let text = format!(
-            "{op}: {name} is not C-contiguous, and nothing is copied unasked; pass numpy.ascontiguousarray({name})"
-        );
-        return Err(errors::value(text));
+    if typed.is_c_contiguous() && typed.is_aligned() {
+        return Ok(typed);
     }
-    Ok(typed)
+    let what = match typed.is_aligned() {
+        true => "C-contiguous",
+        false => "aligned in memory",
+    };
+    // A copy of what is written to would change, and not the array itself.
+    let advice = match is_written {
+        true => String::new(),
+        false => format!("; pass numpy.array({name}, order=\"C\")"),
+    };
+    Err(errors::value(format!(
+        "{op}: {name} is not {what}, and nothing is copied unasked{advice}"
+    )))
 }
 
 /// An array to read.
@@ -114,8 +123,8 @@ impl<'py, T: Element> Input<'py, T> {
         array: &Bound<'py, PyAny>,
         right: &str,
     ) -> PyResult<Self> {
-        let array = typed::<T>(op, name, array, right)?.try_readonly();
-        let array = array.map_err(|error| errors::value(format!("{op}: {name}: {error}")))?;
+        let array = typed::<T>(op, name, array, right, false)?.try_readonly();
+        let array = array.map_err(|error| shared(op, name, &error))?;
         Ok(Input { array })
     }
 
@@ -149,8 +158,19 @@ pub(super) fn floats_mut<'py, T: Of>(
     array: &Bound<'py, PyAny>,
 ) -> PyResult<PyReadwriteArrayDyn<'py, T>> {
     let right = format!("a NumPy array of {} like the first", T::NAME);
-    let array = typed::<T>(op, name, array, &right)?.try_readwrite();
-    array.map_err(|error| errors::value(format!("{op}: {name}: {error}")))
+    let array = typed::<T>(op, name, array, &right, true)?.try_readwrite();
+    array.map_err(|error| shared(op, name, &error))
+}
+
+/// Why an array may not be read, or written to.
+fn shared(op: &str, name: &str, error: &BorrowError) -> PyErr {
+    let why = match error {
+        BorrowError::AlreadyBorrowed => {
+            "shares memory with another argument, or with a call on another thread, one of which writes to it"
+        }
+        _ => "may not be written to",
+    };
+    errors::value(format!("{op}: {name} {why}"))
 }
 
 /// Bytes of a result from which on it is asked whether there are as many: what cannot be had would end the process.

@@ -11,6 +11,11 @@ use crate::errors;
 
 type Any<'py> = Bound<'py, PyAny>;
 
+/// A sum begins with -0.0 in Rust, which is what is left where there is nothing to add.
+fn positive_zero<T: Float>(sum: T) -> f64 {
+    sum.wide() + 0.0
+}
+
 /// x + y.
 #[pyfunction]
 pub(super) fn add<'py>(py: Python<'py>, x: &Any<'py>, y: &Any<'py>) -> PyResult<Any<'py>> {
@@ -64,7 +69,7 @@ pub(super) fn dot<'py>(py: Python<'py>, x: &Any<'py>, y: &Any<'py>) -> PyResult<
         one_shape("dot", ["x", "y"], x.shape(), y.shape())?;
         let (x, y, all) = (x.slice()?, y.slice()?, all()?);
         let args = dots::Args::new(x, y).map_err(errors::value)?;
-        Ok(py.detach(|| all.run(|| T::handles(&all).dot.run(args))).wide())
+        Ok(positive_zero(py.detach(|| all.run(|| T::handles(&all).dot.run(args)))))
     })
 }
 
@@ -74,7 +79,7 @@ pub(super) fn sum<'py>(py: Python<'py>, x: &Any<'py>) -> PyResult<f64> {
     by_width!(width("sum", "x", x)?, T => {
         let x = floats::<T>("sum", "x", x)?;
         let (x, all) = (x.slice()?, all()?);
-        Ok(py.detach(|| all.run(|| T::handles(&all).sum.run(sums::Args::new(x)))).wide())
+        Ok(positive_zero(py.detach(|| all.run(|| T::handles(&all).sum.run(sums::Args::new(x))))))
     })
 }
 
@@ -84,7 +89,7 @@ pub(super) fn norm<'py>(py: Python<'py>, x: &Any<'py>) -> PyResult<f64> {
     by_width!(width("norm", "x", x)?, T => {
         let x = floats::<T>("norm", "x", x)?;
         let (x, all) = (x.slice()?, all()?);
-        Ok(py.detach(|| all.run(|| T::handles(&all).norm.run(norms::Args::new(x)))).wide())
+        Ok(positive_zero(py.detach(|| all.run(|| T::handles(&all).norm.run(norms::Args::new(x))))))
     })
 }
 
@@ -126,7 +131,14 @@ pub(super) fn sort<'py>(py: Python<'py>, x: &Any<'py>) -> PyResult<Any<'py>> {
         let (a, all) = (x.slice()?, all()?);
         let mut y = zeros::<T>("sort", x.shape())?;
         let args = sorts::Args::new(a, &mut y).map_err(errors::value)?;
-        py.detach(|| all.run(|| T::handles(&all).sort.run(args)));
+        py.detach(|| {
+            all.run(|| T::handles(&all).sort.run(args));
+        });
+        py.detach(|| {
+            // In their total order those that are negative come first, in NumPy's all come last.
+            let first = y.partition_point(|y| y.is_nan() && y.is_sign_negative());
+            y.rotate_left(first);
+        });
         output(py, x.shape(), y)
     })
 }
