@@ -1,7 +1,7 @@
 //! What happens to a damaged SQLite file: it is put aside, and a new one takes its place.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, ErrorKind, Read};
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -61,34 +61,21 @@ fn is_ours(path: &Path, file: &Path) -> bool {
     if path.file_name().is_some_and(|name| name == FILE_NAME) {
         return true;
     }
-    let mut head = [0; HEADER];
-    match File::open(file) {
+    let mut head = Vec::new();
+    let read = File::open(file).and_then(|file| file.take(HEADER).read_to_end(&mut head));
+    match read {
         Err(error) => error.kind() == ErrorKind::NotFound,
-        Ok(mut file) => match read_up_to(&mut file, &mut head) {
-            Ok(HEADER) => head[HEADER - 4..] == APPLICATION.to_be_bytes(),
-            // Cut off within the header: of any database of SQLite.
-            Ok(length) => head[..length.min(MAGIC.len())] == MAGIC[..length.min(MAGIC.len())],
-            Err(_) => false,
-        },
+        // Cut off within the header: of any database of SQLite.
+        Ok(length) if (length as u64) < HEADER => {
+            MAGIC.starts_with(&head) || head.starts_with(MAGIC)
+        }
+        Ok(_) => head.ends_with(&APPLICATION.to_be_bytes()),
     }
 }
 
 /// The beginning of every database of SQLite, up to the number that tells whose it is.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-const HEADER: usize = 72;
-
-fn read_up_to(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut length = 0;
-    while length < buffer.len() {
-        match file.read(&mut buffer[length..]) {
-            Ok(0) => break,
-            Ok(n) => length += n,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(length)
-}
+const HEADER: u64 = 72;
 
 /// Renames the file, then its companions: a log left behind by a crash between the two belongs to
 /// no file and SQLite drops it.
