@@ -18,7 +18,9 @@ impl Memory for Free {
                 let told = asked.bind(py).call1((backend.to_string(),));
                 let told = told.and_then(|told| told.extract::<Option<f64>>());
                 let told = told.map_err(|error| {
-                    stop(py, &error);
+                    if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+                        return interrupt(py);
+                    }
                     tracing::warn!(target: "pointsman", %backend, %error, "memory= failed: nothing fits there");
                 });
                 match told.ok()?? {
@@ -36,13 +38,11 @@ impl Memory for Free {
     }
 }
 
-/// A request to stop that came while memory was asked for is made once more: here nobody could answer it.
-fn stop(py: Python<'_>, error: &PyErr) {
-    if error.is_instance_of::<PyKeyboardInterrupt>(py) {
-        let thread = py.import("_thread");
-        // It has been there as long as Python has threads.
-        let _ = thread.and_then(|thread| thread.call_method0("interrupt_main"));
-    }
+/// A request to stop that came while memory was asked for is made once more, for the caller: here nobody could answer it.
+fn interrupt(py: Python<'_>) {
+    let thread = py.import("_thread");
+    // It has been there as long as Python has threads.
+    let _ = thread.and_then(|thread| thread.call_method0("interrupt_main"));
 }
 
 /// Free memory of a GPU, from the first who knows: PyTorch or JAX if the program uses them, because
